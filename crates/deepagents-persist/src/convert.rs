@@ -28,8 +28,9 @@ impl<T> Page<T> {
     }
 }
 
+/// Returns the time, or the nearest one that a timestamp can hold: a lease or an item may last for ever.
 pub(crate) fn time(ms: i64) -> Timestamp {
-    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MIN)
+    Timestamp::from_millisecond(ms).unwrap_or(if ms < 0 { Timestamp::MIN } else { Timestamp::MAX })
 }
 
 /// Counts are never negative and never near the limits.

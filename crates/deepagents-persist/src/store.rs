@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use deepagents_core::env::Timestamp;
 use deepagents_core::store::{Item, KeyInfo, KeyQuery, Namespace, Query, StoreError, Write, check_place, check_value};
 use serde_json::Value;
 
@@ -105,7 +104,7 @@ pub(crate) async fn write(
         version: written.take(0)?,
         created_at: written.take_item_time(1)?,
         updated_at: time(now).to_string(),
-        expires_at: expires.map(expiry),
+        expires_at: expires.map(|ms| time(ms).to_string()),
     })
 }
 
@@ -188,11 +187,7 @@ pub(crate) fn item(db: &dyn Executor, mut row: Row) -> Result<Item, DatabaseErro
         version: row.take(3)?,
         created_at: row.take_item_time(4)?,
         updated_at: row.take_item_time(5)?,
-        expires_at: row.take::<Option<i64>>(6)?.map(expiry),
+        expires_at: row.take::<Option<i64>>(6)?.map(|ms| time(ms).to_string()),
         size: row.take(7)?,
     })
-}
-
-fn expiry(ms: i64) -> String {
-    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX).to_string()
 }

@@ -96,9 +96,8 @@ impl Driver {
             return StepInput::default();
         }
         let pending = message::pending(self.state.messages()).len();
-        // Until a message is taken, it can be withdrawn. So none is taken by a run that makes no further call, as far as
-        // this is known here: its budget may be spent.
-        let takes = pending == 0 && go == JumpTo::Continue && self.machine.has_calls_left();
+        // Until a message is taken, it can be withdrawn. So none is taken by a run that makes no further call.
+        let takes = pending == 0 && go == JumpTo::Continue && self.may_call_again();
         let steered = takes && self.poll_inbox();
         let messages = self.state.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at));

@@ -7,7 +7,7 @@ use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, after_model, before_model, wrap_model_call};
-use deepagents_core::run::{FinishReason, RunInput};
+use deepagents_core::run::{Budget, FinishReason, RunInput};
 use deepagents_core::tool::{DynTool, ToolError, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -229,8 +229,12 @@ async fn messages_to_a_run_that_is_cancelled_can_be_withdrawn_after_its_end() {
 
 #[tokio::test]
 async fn messages_to_a_run_that_makes_no_further_model_call_can_be_withdrawn_after_its_end() {
-    // A middleware ends the first run, and the limit of model calls the second.
-    for go_to in [JumpTo::End, JumpTo::Continue] {
+    // A middleware ends the first run, the limit of model calls the second, and the budget the third.
+    for (go_to, limit, input) in [
+        (JumpTo::End, 1, RunInput::new("go")),
+        (JumpTo::Continue, 1, RunInput::new("go")),
+        (JumpTo::Continue, 9, RunInput::new("go").budget(Budget::default().model_calls(1))),
+    ] {
         let (answered, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (tell, wait) = (answered.clone(), go.clone());
         let agent = agent(ScriptedModel::new([Turn::text("done")]))
@@ -242,18 +246,18 @@ async fn messages_to_a_run_that_makes_no_further_model_call_can_be_withdrawn_aft
                     Ok(HookOutput::go(go_to))
                 }
             }))
-            .max_model_calls(1)
+            .max_model_calls(limit)
             .build()
             .unwrap();
-        let run = agent.run("go");
+        let run = agent.run(input);
         let handle = run.handle();
         answered.notified().await;
-        assert!(handle.steer("at once"));
+        assert!(handle.steer("at once") && handle.enqueue("afterwards"));
         go.notify_one();
         let expected = if go_to == JumpTo::End { FinishReason::Ended } else { FinishReason::Done };
         assert_eq!(run.outcome().await.unwrap().stop, expected);
         let back: Vec<String> = handle.retract().iter().map(Message::text).collect();
-        assert_eq!(back, ["at once"]);
+        assert_eq!(back, ["at once", "afterwards"]);
     }
 }
 

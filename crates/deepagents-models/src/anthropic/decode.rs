@@ -41,7 +41,8 @@ struct Event<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     index: Value,
-    delta: Option<Delta>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
     #[serde(borrow)]
     content_block: Option<&'a RawValue>,
     #[serde(default)]
@@ -54,9 +55,10 @@ struct Event<'a> {
 
 /// What is new in a block, or in the message.
 #[derive(Deserialize)]
-struct Delta {
-    #[serde(default, rename = "type")]
-    kind: Value,
+struct Delta<'a> {
+    /// As written: reading it allocates nothing, and one of another type is as unknown as a new one.
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
     #[serde(default)]
     text: Value,
     #[serde(default)]
@@ -113,11 +115,12 @@ impl MessageDecoder {
         self.blocks.push(Part { index, item, json: String::new(), open: true });
     }
 
-    fn block_delta(&mut self, index: u64, mut delta: Delta, out: &mut Vec<ModelEvent>) {
+    fn block_delta(&mut self, index: u64, mut delta: Delta<'_>, out: &mut Vec<ModelEvent>) {
         let Some((block, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else {
             return;
         };
-        match text(Some(&delta.kind)) {
+        let kind = delta.kind.map_or("", |kind| kind.get().trim_matches('"'));
+        match kind {
             "input_json_delta" => {
                 if let Value::String(delta) = delta.partial_json {
                     part.json.push_str(&delta);
@@ -136,13 +139,13 @@ impl MessageDecoder {
         }
         if let Value::String(more) = delta.text {
             append(&mut part.item, "text", &more);
-            if delta.kind == "text_delta" {
+            if kind == "text_delta" {
                 push_text(block, more, out);
             }
         }
         if let Value::String(more) = delta.thinking {
             append(&mut part.item, "thinking", &more);
-            if delta.kind == "thinking_delta" {
+            if kind == "thinking_delta" {
                 push_thought(block, more, out);
             }
         }

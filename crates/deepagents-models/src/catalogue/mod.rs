@@ -124,6 +124,18 @@ mod tests {
     }
 
     #[test]
+    fn an_undated_name_reasons_as_its_dated_versions_do() {
+        let known = Catalogue::built_in();
+        for dated in known.entries() {
+            let Some((name, date)) = dated.prefix.rsplit_once('-') else { continue };
+            let is_date = date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit());
+            if let Some(undated) = known.entries().find(|entry| is_date && entry.prefix == name) {
+                assert_eq!(undated.reasoning, dated.reasoning, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn prices_cover_cached_and_long_prompts() {
         let price = |name: &str| Catalogue::built_in().profile(name).price.unwrap();
         let haiku = price("claude-haiku-4-5-20251001");

@@ -165,7 +165,7 @@ impl Call {
         let url = &endpoint.url;
         let client = endpoint.client().await?;
         let limit = if endpoint.streaming { endpoint.timeouts.first_byte } else { endpoint.timeouts.answer };
-        let until = Instant::now() + limit;
+        let until = Instant::now().checked_add(limit);
         let slow = || ModelError::transport(format!("{} did not answer within {limit:?}", authority(url)));
         self.credential = endpoint.credential().await?;
         self.may_help = None;
@@ -216,12 +216,16 @@ impl Call {
     }
 }
 
+/// Waits until a point in time at most; `None` is later than any.
 async fn within<T>(
-    until: Instant,
+    until: Option<Instant>,
     work: impl Future<Output = T>,
     late: impl FnOnce() -> ModelError,
 ) -> Result<T, ModelError> {
-    timeout_at(until, work).await.map_err(|_| late())
+    match until {
+        Some(at) => timeout_at(at, work).await.map_err(|_| late()),
+        None => Ok(work.await),
+    }
 }
 
 fn with_request_id(mut error: ModelError, id: Option<String>) -> ModelError {

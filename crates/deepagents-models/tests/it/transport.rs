@@ -151,6 +151,30 @@ async fn silence_before_or_during_an_answer_times_out() {
 }
 
 #[tokio::test]
+async fn a_timeout_beyond_the_end_of_time_is_none() {
+    let max = Duration::MAX;
+    let timeouts = Timeouts { connect: max, first_byte: max, idle: max, answer: max };
+    let server = Server::start([
+        Reply::sse(anthropic_text("hi")),
+        Reply::json(
+            200,
+            &json!({
+                "id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}],
+                "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1},
+            }),
+        ),
+    ])
+    .await;
+    for streaming in [true, false] {
+        let config = ModelConfig { timeouts: Some(timeouts.clone()), streaming: Some(streaming), ..server.config() };
+        let mut request = ModelRequest::new("x");
+        request.settings.timeout = Some(max);
+        let answer = Anthropic::new("m", config).unwrap().invoke(request).await.unwrap();
+        assert_eq!(answer.message.text(), "hi");
+    }
+}
+
+#[tokio::test]
 async fn a_calls_own_timeout_covers_its_retries() {
     let server = Server::start([rate_limited(), Reply::sse(half()).then_silence()]).await;
     let mut request = ModelRequest::new("x");

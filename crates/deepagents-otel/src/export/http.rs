@@ -1,8 +1,9 @@
 //! OTLP over HTTP.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
+use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
@@ -55,9 +56,17 @@ pub(super) fn refusal(status: StatusCode, details: &str, retry_after: Option<Dur
     ExportError::Refused { reason: format!("HTTP status {status}{details}"), retryable, retry_after }
 }
 
+/// Reads `Retry-After`, in seconds or as a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let field = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let date = |name| httpdate::parse_http_date(field(name)?).ok();
+    if let Ok(seconds) = field(RETRY_AFTER)?.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    // A date is relative to the receiver's own clock, which nearly every response includes.
+    #[allow(clippy::disallowed_methods, reason = "the receiver means the time of the world")]
+    let now = date(DATE).unwrap_or_else(SystemTime::now);
+    Some(date(RETRY_AFTER)?.duration_since(now).unwrap_or_default())
 }
 
 /// Reads the beginning of a response. If it is longer than the maximum, the connection is dropped with the rest.

@@ -14,8 +14,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::Span;
@@ -157,6 +158,9 @@ impl Exporter {
     /// Starts the exporter on the current runtime.
     pub(crate) fn start(config: ExportConfig) -> Result<Self, ExportError> {
         let runtime = Handle::try_current().map_err(|_| ExportError::NoRuntime)?;
+        // An error must not leave tasks behind.
+        let traces = config.traces.as_ref().map(Transport::open).transpose()?;
+        let measurements = config.metrics.as_ref().map(Transport::open).transpose()?;
         let closing = CancellationToken::new();
         let (mut queues, mut workers) = (Vec::new(), Vec::new());
         let resource = crate::otlp::resource(&config.resource);
@@ -173,21 +177,21 @@ impl Exporter {
             queues.push(queue);
             workers.push(runtime.spawn(worker.run()));
         };
-        if let Some(endpoint) = &config.traces {
-            start(Transport::open(endpoint)?, config.schedule_delay);
+        if let Some(transport) = traces {
+            start(transport, config.schedule_delay);
         }
         if let Some(file) = config.file {
             // If the process is killed, unwritten spans are lost, so the delay is short.
             start(Transport::File(file), FILE_DELAY.min(config.schedule_delay));
         }
         let metric_error = Arc::default();
-        let metrics = match &config.metrics {
-            Some(endpoint) => {
+        let metrics = match measurements {
+            Some(transport) => {
                 let metrics = Arc::new(Mutex::new(Metrics::default()));
                 let worker = worker::MetricWorker {
                     metrics: metrics.clone(),
                     queues: queues.clone(),
-                    transport: Transport::open(endpoint)?,
+                    transport,
                     resource,
                     interval: config.metric_interval,
                     timeout: config.timeout,
@@ -222,13 +226,12 @@ impl Exporter {
     pub(crate) async fn shutdown(&self, within: Duration) -> ExportReport {
         self.closing.cancel();
         let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
-        let until = tokio::time::Instant::now() + within;
-        for mut worker in workers {
-            if tokio::time::timeout_at(until, &mut worker).await.is_err() {
-                worker.abort();
-                // Waiting for an aborted task ensures that it has been dropped.
-                let _ = worker.await;
-            }
+        let aborts: Vec<_> = workers.iter().map(JoinHandle::abort_handle).collect();
+        let mut ended = join_all(workers);
+        if tokio::time::timeout(within, &mut ended).await.is_err() {
+            aborts.iter().for_each(AbortHandle::abort);
+            // Waiting for aborted tasks ensures that they have been dropped.
+            ended.await;
         }
         self.queues.iter().for_each(|queue| queue.close());
         self.report()

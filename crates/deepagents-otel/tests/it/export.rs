@@ -121,6 +121,32 @@ async fn any_retry_after_value_is_survived_by_the_exporter() {
 }
 
 #[tokio::test]
+async fn a_retry_after_date_beyond_the_timeout_ends_the_attempts() {
+    let receiver = Receiver::start(false, Behaviour::BusyOnce("Fri, 31 Dec 9999 23:59:59 GMT")).await;
+    let config = ExportConfig { metrics: None, timeout: LONG, ..config(Protocol::HttpProtobuf, &receiver) };
+    let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+    answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+    let report = tracer.shutdown(LONG).await;
+    assert_eq!((report.exported, report.dropped), (0, 2), "{report:?}");
+    assert_eq!(receiver.received.lock().unwrap().requests, 1);
+}
+
+#[tokio::test]
+async fn shutdown_may_wait_for_ever_and_a_failed_start_leaves_no_task() {
+    let receiver = Receiver::start(false, Behaviour::Takes).await;
+    let tracer = Tracer::new(config(Protocol::HttpProtobuf, &receiver), TraceOptions::default()).unwrap();
+    answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+    let report = tracer.shutdown(Duration::MAX).await;
+    assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let metrics = Some(Endpoint::new(Protocol::HttpProtobuf, "no address"));
+    let export = ExportConfig { metrics, ..config(Protocol::HttpProtobuf, &receiver) }.file(io::sink());
+    Tracer::new(export, TraceOptions::default()).unwrap_err();
+    assert!(tasks() <= before);
+}
+
+#[tokio::test]
 async fn data_rejected_by_a_collector_is_counted_and_not_resent() {
     for (protocol, behaviour) in [
         (Protocol::HttpProtobuf, Behaviour::Fails(400)),

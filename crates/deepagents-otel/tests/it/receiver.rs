@@ -30,7 +30,7 @@ pub(crate) enum Behaviour {
     Fails(u16),
     /// Fails once, then accepts.
     FailsOnce(u16),
-    /// Is busy once, for this many seconds.
+    /// Is busy once, for this many seconds or until this date.
     BusyOnce(&'static str),
     Hangs,
 }
@@ -120,7 +120,7 @@ async fn answer(
         let answer = Response::builder();
         let answer = if grpc { answer.header("grpc-status", status) } else { answer.status(status) };
         let answer = match behaviour {
-            Behaviour::BusyOnce(seconds) => answer.header("retry-after", seconds),
+            Behaviour::BusyOnce(until) => answer.header("retry-after", until),
             _ => answer,
         };
         return Ok(answer.body(Full::new(Bytes::from("not now")).boxed()).unwrap());

@@ -287,3 +287,11 @@ async fn a_large_value_is_stored_only_once() {
 async fn waiting_for_a_database_can_be_unlimited() {
     SqliteOptions { wait: Duration::MAX, ..SqliteOptions::default() }.open(place()).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_thread_owned_without_end_is_busy_until_the_last_time_there_is() {
+    let database = Sqlite::open(place()).await.unwrap();
+    database.claim("t", Claim::new("first", Duration::MAX)).await.unwrap();
+    let busy = database.claim("t", Claim::new("second", Duration::from_secs(1))).await.unwrap_err();
+    assert!(busy.to_string().contains("until 9999-"), "{busy}");
+}

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use deepagents::core::message::UserMessage;
+use deepagents::core::message::{AssistantMessage, Reasoning, Usage, UserMessage};
+use deepagents::core::model::{ModelEvent, ModelOutput, StopReason};
 use deepagents::core::tool::ToolError;
 use deepagents::middleware::redaction::{Detector, HashKey, Redaction, Strategy};
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -361,7 +362,11 @@ async fn an_error_text_blocked_by_a_rule_is_withheld_and_the_run_continues() {
 
 /// The text deltas of a response.
 async fn pieces(redaction: Redaction, answer: &str) -> Vec<String> {
-    let model = ScriptedModel::new([Turn::text(answer)]).with_chunk_size(4);
+    deltas(redaction, ScriptedModel::new([Turn::text(answer)]).with_chunk_size(4)).await
+}
+
+/// The text deltas of a run.
+async fn deltas(redaction: Redaction, model: ScriptedModel) -> Vec<String> {
     let agent = DeepAgent::builder().model(model).redaction(redaction.output(true)).build().unwrap();
     let mut run = agent.run("Go.");
     let mut pieces = Vec::new();
@@ -380,6 +385,28 @@ async fn answers_in_unspaced_scripts_are_streamed_as_they_arrive() {
     let told = pieces(redaction(), answer).await;
     assert!(told.len() > 6, "{told:?}");
     assert_eq!(told.concat(), answer.replace("bob@example.com", "[REDACTED_EMAIL]"));
+}
+
+#[tokio::test]
+async fn text_that_continues_behind_a_later_block_reveals_no_match() {
+    for (first, second, expected) in [
+        ("Write to bob@exa", "mple.org, then wait.", "Write to bob@exa"),
+        ("Das größte ", "Übel: bob@example.org.", "Das größte Übel: [REDACTED_EMAIL]."),
+    ] {
+        let text = |delta: &str| Ok(ModelEvent::Text { block: 0, delta: delta.to_owned() });
+        let thought = Reasoning { text: "Hm.".to_owned(), native: None };
+        let content = vec![Block::text(format!("{first}{second}")), Block::Reasoning(thought)];
+        let message = AssistantMessage::new(content);
+        let output = ModelOutput { message, usage: Usage::default(), stop: StopReason::End };
+        let answer = [
+            text(first),
+            Ok(ModelEvent::Reasoning { block: 1, delta: "Hm.".to_owned() }),
+            text(second),
+            Ok(ModelEvent::Finished(Box::new(output))),
+        ];
+        let shown = deltas(Redaction::new().hide(Detector::Email), ScriptedModel::new([Turn::raw(answer)])).await;
+        assert_eq!(shown.concat(), expected);
+    }
 }
 
 #[tokio::test]

@@ -7,8 +7,9 @@ use deepagents::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 use deepagents::core::env::{Clock, Timestamp};
 use deepagents::core::state::Channel;
 use deepagents::middleware::TodoList;
+use deepagents::middleware::limits::ToolCallLimit;
 use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy, planner_fn};
-use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::profile::ProfileConfig;
 use deepagents::{
     BoxError, Context, Decision, DeepAgent, EventKind, FinishReason, HookOutput, InterruptOn, InterruptPolicy,
@@ -106,6 +107,19 @@ async fn two_writes_in_one_turn_are_both_rejected_and_other_calls_run() {
     let errors: Vec<bool> = results(&outcome).into_iter().map(|(_, error)| error).collect();
     assert_eq!(errors.iter().filter(|e| **e).count(), 2);
     assert_eq!(errors.len(), 3);
+}
+
+#[tokio::test]
+async fn of_two_writes_in_one_turn_one_may_be_beyond_a_limit_and_each_has_one_result() {
+    let writes = || ("write_todos", todos(&[("Read", "completed")]));
+    let script = [Turn::calls([writes(), writes()]), Turn::text("Done.")];
+    let limit = ToolCallLimit::for_tool("write_todos", None, Some(1)).unwrap();
+    let (outcome, _) = play(script, |b| b.middleware(limit)).await;
+    check_history(outcome.messages()).unwrap();
+    let results = results(&outcome);
+    let refused = |(text, _): &&(String, bool)| text.contains("limit of these calls is reached");
+    assert_eq!((results.len(), results.iter().filter(refused).count()), (2, 1), "{results:?}");
+    assert_eq!(list(&outcome), [("Read".to_owned(), TodoStatus::Completed)]);
 }
 
 #[tokio::test]

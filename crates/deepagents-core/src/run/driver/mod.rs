@@ -144,7 +144,7 @@ impl Driver {
             }
             let step = match next {
                 NextStep::Finish(stop) => {
-                    if self.machine.can_be_prolonged() && self.has_pending_input() {
+                    if self.machine.can_be_prolonged() && self.may_call_again() && self.has_pending_input() {
                         self.machine.prolong();
                         continue;
                     }
@@ -184,6 +184,11 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Returns whether the limit of model calls and the budget allow another call.
+    pub(super) fn may_call_again(&self) -> bool {
+        self.machine.has_calls_left() && self.shared.budget.exhausted().is_none()
     }
 
     /// Ends the run because its budget is spent.

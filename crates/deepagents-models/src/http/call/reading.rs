@@ -27,8 +27,8 @@ pub(super) struct Reading {
     pub(super) answer: Box<dyn AnswerDecoder>,
     pub(super) size: StreamSize,
     pub(super) request_id: Option<String>,
-    /// When the next bytes must arrive.
-    pub(super) until: Instant,
+    /// When the next bytes must arrive, if ever.
+    pub(super) until: Option<Instant>,
 }
 
 impl Call {
@@ -56,7 +56,7 @@ impl Call {
         chunk: Result<reqwest::Result<Option<Bytes>>, ModelError>,
     ) -> Result<Option<Box<Reading>>, ModelError> {
         let State::Reading(reading) = &mut self.state else { return Ok(None) };
-        reading.until = Instant::now() + self.endpoint.timeouts.idle;
+        reading.until = Instant::now().checked_add(self.endpoint.timeouts.idle);
         // Whether the stream has ended, and the error with which it broke.
         let (ended, broke) = match chunk {
             Ok(Ok(Some(bytes))) => {

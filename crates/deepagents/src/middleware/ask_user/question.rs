@@ -76,13 +76,13 @@ impl QuestionArgs {
         }
         let mut chosen: Vec<String> = Vec::new();
         for part in said.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let choice = match part.parse::<usize>() {
-                Ok(number) => match number.checked_sub(1).and_then(|at| self.choices.get(at)) {
-                    Some(choice) => choice,
-                    None => return Answer::Problem(format!("There is no choice {number}.")),
-                },
-                Err(_) => match self.choices.iter().find(|choice| same(part, Some(choice))) {
-                    Some(choice) => choice,
+            let number = part.parse::<usize>().ok();
+            let numbered = number.and_then(|number| self.choices.get(number.checked_sub(1)?));
+            // A number may also be the text of a choice.
+            let choice = match numbered.or_else(|| self.choices.iter().find(|choice| same(part, Some(choice)))) {
+                Some(choice) => choice,
+                None => match number {
+                    Some(number) => return Answer::Problem(format!("There is no choice {number}.")),
                     None => return Answer::Words(said.to_owned()),
                 },
             };
@@ -136,6 +136,10 @@ mod tests {
         assert_eq!(some.read("3, red,3"), chosen(&["green", "red"]));
         assert_eq!(some.read("1 and 2"), Answer::Words("1 and 2".to_owned()));
         assert_eq!(some.read("1, pink"), Answer::Words("1, pink".to_owned()));
+        let numbers = question(&["10", "20", "1"], true);
+        assert_eq!(numbers.read("20, 10"), chosen(&["20", "10"]));
+        assert_eq!(numbers.read("2, 1"), chosen(&["20", "10"]));
+        assert_eq!(numbers.read("10, 30"), Answer::Problem("There is no choice 30.".to_owned()));
     }
 
     #[test]

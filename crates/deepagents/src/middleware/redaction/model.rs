@@ -63,10 +63,45 @@ impl ChatModel for RedactedModel {
     }
 }
 
+/// A text that is being streamed.
+#[derive(Default)]
+struct Streamed {
+    redactor: StreamRedactor,
+    shown: String,
+    /// Whether a later block has begun, so that nothing is held back any more. Further pieces may complete a match that
+    /// is half shown, so they wait for the complete answer.
+    closed: bool,
+}
+
+impl Streamed {
+    /// Adds a piece and returns the text to show.
+    fn push(&mut self, delta: &str, rules: &Rules) -> Result<String, RedactionBlocked> {
+        if self.closed {
+            return Ok(String::new());
+        }
+        let ready = self.redactor.push(delta, rules)?;
+        self.shown.push_str(&ready);
+        Ok(ready)
+    }
+
+    /// Returns the held text, because a later block begins.
+    fn close(&mut self, rules: &Rules) -> Result<String, RedactionBlocked> {
+        self.closed = true;
+        let ready = self.redactor.finish(rules)?;
+        self.shown.push_str(&ready);
+        Ok(ready)
+    }
+
+    /// Returns what is left to show of the redacted text; nothing if what was shown is not its beginning.
+    fn rest(&self, text: &str) -> String {
+        text.strip_prefix(self.shown.as_str()).unwrap_or_default().to_owned()
+    }
+}
+
 /// A block that is being streamed.
 enum Open {
-    Text(StreamRedactor),
-    Reasoning(StreamRedactor),
+    Text(Streamed),
+    Reasoning(Streamed),
     /// Arguments are held until they are complete, because a value may be split anywhere.
     Arguments,
 }
@@ -96,7 +131,7 @@ impl Pieces {
     fn bytes(&self, event: &ModelEvent) -> usize {
         let complete = |block: usize| -> usize {
             let held = self.open.range(..block).map(|(_, open)| match open {
-                Open::Text(held) | Open::Reasoning(held) => held.len(),
+                Open::Text(held) | Open::Reasoning(held) => held.redactor.len(),
                 Open::Arguments => 0,
             });
             held.sum()
@@ -130,9 +165,9 @@ impl Pieces {
         }
     }
 
-    fn piece(&mut self, block: usize, delta: &str, kind: fn(StreamRedactor) -> Open) -> Redacted {
+    fn piece(&mut self, block: usize, delta: &str, kind: fn(Streamed) -> Open) -> Redacted {
         let mut events = self.close_before(block)?;
-        let open = self.open.entry(block).or_insert_with(|| kind(StreamRedactor::default()));
+        let open = self.open.entry(block).or_insert_with(|| kind(Streamed::default()));
         let shown = match open {
             Open::Text(held) | Open::Reasoning(held) => held.push(delta, &self.rules)?,
             Open::Arguments => String::new(),
@@ -155,7 +190,7 @@ impl Pieces {
         let mut events = Vec::new();
         for (at, open) in self.open.range_mut(..block) {
             if let Open::Text(held) | Open::Reasoning(held) = open {
-                let shown = held.finish(&self.rules)?;
+                let shown = held.close(&self.rules)?;
                 events.extend(Self::event(*at, open, shown));
             }
         }
@@ -167,12 +202,14 @@ impl Pieces {
         let mut found = Found::new();
         redact_blocks(&mut output.message.content, &self.rules, &mut found)?;
         for (at, open) in std::mem::take(&mut self.open) {
-            let arguments = match (&open, output.message.content.get(at)) {
+            let left = match (&open, output.message.content.get(at)) {
                 (Open::Arguments, Some(Block::ToolCall(call))) => call.args.to_string(),
                 (Open::Arguments, Some(Block::InvalidToolCall(call))) => call.raw.clone(),
+                (Open::Text(said), Some(Block::Text(text))) => said.rest(&text.text),
+                (Open::Reasoning(said), Some(Block::Reasoning(thought))) => said.rest(&thought.text),
                 _ => continue,
             };
-            events.extend(Self::event(at, &open, arguments));
+            events.extend(Self::event(at, &open, left));
         }
         lock(&self.report).found = found;
         events.push(ModelEvent::Finished(Box::new(output)));

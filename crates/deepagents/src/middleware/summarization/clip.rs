@@ -25,18 +25,19 @@ impl Work<'_> {
         let mut large: Vec<_> = results
             .filter(|(_, result)| !self.state.clipped.contains_key(&result.id))
             .filter_map(|(index, result)| {
-                let text = thread.get(index)?.text();
-                // The replacement takes some space itself.
-                (text.chars().count() > chars + 200).then_some((count::of_text(&text), index, result, text))
+                // Another middleware may have replaced it with less already. The replacement takes some space itself.
+                let shown = self.request.messages.by_id(&result.id)?.text();
+                (shown.chars().count() > chars + 200).then(|| (count::of_text(&shown), index, result))
             })
             .collect();
         large.sort_by_key(|(tokens, ..)| std::cmp::Reverse(*tokens));
         let mut shown = BTreeMap::new();
         let mut tokens = self.count.tokens;
-        for (_, index, result, text) in large {
+        for (tokens_shown, index, result) in large {
             if tokens <= target {
                 break;
             }
+            let text = thread.get(index).map(|message| message.text()).unwrap_or_default();
             let where_whole = match notice::file_read(thread, index, result) {
                 Some(path) => format!("read {path} again with `offset` and `limit`"),
                 None => match self.archive.result(&result.id, &text).await {
@@ -50,7 +51,7 @@ impl Work<'_> {
                 },
             };
             let short = notice::clipped(&text, chars, &where_whole);
-            let saved = count::of_text(&text).saturating_sub(count::of_text(&short));
+            let saved = tokens_shown.saturating_sub(count::of_text(&short));
             tokens = tokens.saturating_sub(self.count.corrected(saved));
             shown.insert(result.id.clone(), short.into());
         }

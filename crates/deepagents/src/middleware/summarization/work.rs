@@ -144,6 +144,8 @@ impl Work<'_> {
             let leaves = gone.contains(&message.id()) || index.is_some_and(|index| index < new.base);
             moved.push((!leaves).then_some(messages.len()));
             if !leaves {
+                // A result that was shown truncated still is, or another middleware has replaced it.
+                let index = index.filter(|_| !before.clipped.contains_key(message.id()));
                 messages.put(index.map_or_else(|| message.clone(), |index| new.show(message, index)));
             }
         }

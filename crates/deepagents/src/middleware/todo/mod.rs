@@ -99,10 +99,8 @@ impl Middleware for TodoList {
     }
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
-        let messages = cx.messages();
-        let answer = messages.last_assistant().and_then(|at| messages.get(at)?.as_assistant());
-        let calls = answer.into_iter().flat_map(|answer| answer.tool_calls());
-        let writes: Vec<_> = calls.filter(|call| call.name == WRITE).collect();
+        // A call that another middleware has answered is not made, and has its result.
+        let writes: Vec<_> = cx.open_calls().into_iter().filter(|(_, call)| call.name == WRITE).collect();
         if writes.len() < 2 {
             return Ok(HookOutput::next());
         }
@@ -112,7 +110,7 @@ impl Middleware for TodoList {
         );
         let refusals = writes
             .iter()
-            .map(|call| MessageOp::put(Message::Tool(ToolMessage::error(call.id.clone(), WRITE, text.clone()))));
+            .map(|(_, call)| MessageOp::put(Message::Tool(ToolMessage::error(call.id.clone(), WRITE, text.clone()))));
         Ok(HookOutput::set::<MessagesChannel>(refusals.collect()))
     }
 

@@ -1,6 +1,7 @@
 //! Requests that exceed the context window.
 
 use deepagents::core::model::ErrorInfo;
+use deepagents::middleware::context_editing::{ContextEditing, ContextEdits};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, MemoryJournal, Message, ModelError, RunInput, json_tool};
 
@@ -238,4 +239,22 @@ async fn an_event_reports_that_results_are_truncated() {
     let told = crate::memory::told(&agent, "Dump it.".into(), "results_clipped").await;
     assert_eq!((told.len(), &told[0]["results"]), (1, &json!(1)));
     assert!(told[0]["tokens_after"].as_u64() < told[0]["tokens_before"].as_u64(), "{told:?}");
+}
+
+#[tokio::test]
+async fn results_that_are_cleared_already_are_not_truncated_in_place_of_others() {
+    let dump = |chars: usize| ("dump", json!({ "chars": chars }));
+    let turns = [Turn::calls([dump(70_000)]), Turn::calls([dump(64_000), dump(64_000)]), Turn::text("Done.")];
+    let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(33_000));
+    let dumps = json_tool("dump", "Dumps.", json!({"type": "object"}), |args: Value, _| {
+        std::future::ready(Ok("word".repeat(usize::try_from(args["chars"].as_u64().unwrap()).unwrap() / 4)))
+    });
+    let edits = ContextEdits { trigger: 100, target: 0, clear_at_least: 1, keep: 2, ..ContextEdits::default() };
+    let clearing = ContextEditing::new(edits).unwrap();
+    let agent = DeepAgent::builder().model(model.clone()).tool(dumps).middleware(clearing).build().unwrap();
+    agent.invoke("Dump them.").await.unwrap();
+    let shown = texts(&requests(&model).1[2]);
+    assert!(shown[2].starts_with("[cleared to save room"), "{}", shown[2]);
+    let lengths: Vec<usize> = shown[4..].iter().map(String::len).collect();
+    assert!(lengths[0] < 5_000 && lengths[1] == 64_000, "{lengths:?}");
 }

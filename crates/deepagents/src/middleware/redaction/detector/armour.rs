@@ -64,8 +64,8 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The beginnings of the first and last lines of an armour.
-const BEGIN: &str = "-----BEGIN ";
+expression!(FIRST_LINE = r"-----BEGIN [^\r\n-]+-----");
+/// The beginning of the last line of an armour.
 const LAST: &str = "-----END ";
 /// Number of lines after lines of base64 within which the armour may end.
 const MAX_LINES_BEHIND: usize = 4;
@@ -79,17 +79,18 @@ struct Frames {
 
 impl Frames {
     fn of(text: &str) -> Self {
-        let all = |what: &str| text.match_indices(what).map(|(at, _)| at).collect();
-        Self { begins: all(BEGIN), ends: all(LAST), breaks: all("\n") }
+        let places = |what: &str| text.match_indices(what).map(|(at, _)| at).collect();
+        let begins = all(&FIRST_LINE, text).into_iter().map(|line| line.start).collect();
+        Self { begins, ends: places(LAST), breaks: places("\n") }
     }
 
     /// Returns `true` if a position is inside an armour.
     fn is_open(&self, at: usize) -> bool {
-        let last = |places: &[usize], what: &str| {
-            let before = places.partition_point(|place| place + what.len() <= at);
+        let last = |places: &[usize]| {
+            let before = places.partition_point(|place| *place < at);
             before.checked_sub(1).and_then(|last| places.get(last)).copied()
         };
-        last(&self.begins, BEGIN).is_some_and(|begun| last(&self.ends, LAST).is_none_or(|ended| ended < begun))
+        last(&self.begins).is_some_and(|begun| last(&self.ends).is_none_or(|ended| ended < begun))
     }
 
     /// Returns `true` if an armour ends within a few lines after a position.
