@@ -24,8 +24,19 @@ const URL: &str = "DEEPAGENTS_TEST_REMOTE_URL";
 /// Environment variable with the tool to delegate with.
 const TOOL: &str = "DEEPAGENTS_TEST_REMOTE_TOOL";
 
+/// A child process, killed at the latest when its test ends.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // If it cannot be killed, it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs a test in a child process. Returns the lines that it prints after a marker.
-fn process(test: &str, folder: &Path, url: &str, tool: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+fn process(test: &str, folder: &Path, url: &str, tool: &str) -> (Process, impl Iterator<Item = String> + use<>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])
         .envs([(URL, url), (TOOL, tool)])
@@ -34,18 +45,13 @@ fn process(test: &str, folder: &Path, url: &str, tool: &str) -> (Child, impl Ite
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    (child, lines.filter_map(|line| line.strip_prefix("told ").map(str::to_owned)))
+    (Process(child), lines.filter_map(|line| line.strip_prefix("told ").map(str::to_owned)))
 }
 
 fn tell(text: &str) {
     let mut out = std::io::stdout();
     writeln!(out, "\ntold {text}").unwrap();
     out.flush().unwrap();
-}
-
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 async fn database(folder: &Path) -> Arc<Sqlite> {
@@ -77,7 +83,7 @@ async fn a_process_restarted_after_a_kill_finds_its_delegated_run() {
     let (server, folder) = (Running::start().await, tempfile::tempdir().unwrap());
     let (child, _told) = process("crashes::a_process_that_delegates", folder.path(), &server.url, "task");
     server.gate.entered().await;
-    kill(child);
+    drop(child);
     server.gate.open();
     let agent = delegating_agent(folder.path(), &server.url, "task").await;
     let outcome = taken_over(&agent).await;
@@ -115,7 +121,7 @@ async fn a_background_task_of_a_killed_process_is_resumed() {
     let id = soon(tokio::task::spawn_blocking(move || told.next().unwrap())).await.unwrap();
     let id = id.rsplit(' ').next().unwrap().to_owned();
     server.gate.entered().await;
-    kill(child);
+    drop(child);
     give_up(folder.path(), &format!("t/{id}")).await;
     server.gate.open();
     let agent = delegating_agent(folder.path(), &server.url, "start_async_task").await;
@@ -150,6 +156,7 @@ async fn a_server_process() {
             if let Ok(listener) = TcpListener::bind(url.trim_start_matches("http://")).await {
                 return listener;
             }
+            tokio::task::yield_now().await;
         }
     })
     .await;
@@ -183,10 +190,10 @@ async fn a_killed_and_restarted_server_is_waited_for_and_its_run_followed() {
     let agent = delegating(there).build().unwrap();
     let played = tokio::spawn(async move { play(&agent, steps(&[("gate", json!({}))])).await });
     soon(tokio::task::spawn_blocking(move || told.next().unwrap())).await.unwrap();
-    kill(child);
+    drop(child);
     std::fs::write(folder.path().join("open"), "").unwrap();
     let (child, _told) = start(&url);
     let (outcome, _) = soon(played).await.unwrap();
-    kill(child);
+    drop(child);
     assert!(outcome.text().starts_with("Done: "), "{}", outcome.text());
 }

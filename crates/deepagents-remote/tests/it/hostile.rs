@@ -45,6 +45,9 @@ async fn one(mut stream: TcpStream, answer: Arc<Answer>, heads: Arc<Mutex<Vec<St
     };
     while text.len() < head.len() + 4 + length {
         let read = stream.read(&mut bytes).await?;
+        if read == 0 {
+            return Ok(());
+        }
         text.push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
     heads.lock().unwrap().push(head.clone());

@@ -14,7 +14,7 @@ use super::record::{Cron, all, find, find_version, read_body};
 use crate::app::App;
 use crate::assistants;
 use crate::auth::{caller_id, owns};
-use crate::body::Body;
+use crate::body::{Body, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::threads::{Limit, SortOrder, contains, page_of};
@@ -92,18 +92,19 @@ async fn one(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<Js
     Ok(Json(find(&app, &cron).await?))
 }
 
-/// Deserialises a field in which null is meaningful.
+/// Deserialises an end time in which null is meaningful.
 #[allow(clippy::option_option, reason = "absent, null and given are three things")]
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Timestamp>>, D::Error> {
+fn given_end_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Timestamp>>, D::Error> {
     end_time(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
+#[allow(clippy::option_option, reason = "absent, null and given are three things")]
 struct Patch {
     schedule: Option<String>,
-    timezone: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    #[allow(clippy::option_option, reason = "absent, null and given are three things")]
+    #[serde(default, deserialize_with = "present")]
+    timezone: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given_end_time")]
     end_time: Option<Option<Timestamp>>,
     enabled: Option<bool>,
     on_run_completed: Option<String>,
@@ -139,7 +140,7 @@ async fn update(
 fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
     let patch: Patch = read_body(&body)?;
     cron.schedule = patch.schedule.unwrap_or_else(|| std::mem::take(&mut cron.schedule));
-    cron.timezone = patch.timezone.or_else(|| cron.timezone.take());
+    cron.timezone = patch.timezone.unwrap_or_else(|| cron.timezone.take());
     cron.end_time = patch.end_time.unwrap_or(cron.end_time);
     cron.enabled = patch.enabled.unwrap_or(cron.enabled);
     cron.on_run_completed = patch.on_run_completed.or_else(|| cron.on_run_completed.take());

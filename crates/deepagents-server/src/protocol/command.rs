@@ -150,7 +150,9 @@ async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<V
             let message = format!("no interrupt {interrupt_id} is waiting for an answer");
             return Err(CommandError::new("no_such_interrupt", message));
         }
-        resume.insert(interrupt_id, response);
+        if resume.insert(interrupt_id.clone(), response).is_some() {
+            return Err(CommandError::invalid(format!("`responses` has two for the interrupt {interrupt_id}")));
+        }
     }
     let mut command = json!({"resume": resume});
     copy(params, &["update", "goto"], &mut command);

@@ -137,30 +137,33 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         // there.
         follow(app, run, followed, &stored, info.end).await?;
     }
+    let is_cancelled = run.stop.borrow().is_some();
     if !stored.status.is_open() {
+        // The storage closed the record but answered with an error, or the process that closed it is gone.
+        if is_cancelled && stored.is_closed_early() && stored.updated_at == run.record().updated_at {
+            return Ok(Attempt::Ended(Ending::Cancelled));
+        }
         if let Some(projector) = followed.take() {
             end(app, projector, &stored).await?;
         }
         run.change(|record| *record = stored);
         return Ok(Attempt::Left);
     }
-    let is_cancelled = run.stop.borrow().is_some();
     // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
     if is_cancelled && stored.from.is_none() {
-        let closed = RunRecord { status: Status::Interrupted, ..stored };
-        if !closed.save_over(app, Some(version)).await? {
-            return Ok(Attempt::Owned);
-        }
-        run.change(|record| *record = closed);
-        return Ok(Attempt::Ended(Ending::Cancelled));
+        // If the storage answers with an error, its time tells whether this process or another one closed it.
+        let closed = run.change(|record| *record = RunRecord { status: Status::Interrupted, ..stored });
+        return Ok(if closed.save_over(app, Some(version)).await? {
+            Attempt::Ended(Ending::Cancelled)
+        } else {
+            Attempt::Owned
+        });
     }
     // A cancelled run that another process has begun is ended there.
-    if (again && app.is_owned(&info)) || (is_cancelled && !again) {
+    let is_elsewhere = (again && app.is_owned(&info)) || (is_cancelled && !again);
+    if is_elsewhere || is_cancelled {
         run.change(|record| *record = stored);
-        return Ok(Attempt::Owned);
-    }
-    if is_cancelled {
-        return Ok(Attempt::Ended(Ending::Cancelled));
+        return Ok(if is_elsewhere { Attempt::Owned } else { Attempt::Ended(Ending::Cancelled) });
     }
     if app.agent(&stored.graph_id).is_none() {
         // Only one process fails a run that none serves, and none while another one starts it.

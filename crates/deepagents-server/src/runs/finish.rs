@@ -48,8 +48,7 @@ const RETRY_DELAYS: [Duration; 5] = [
 ];
 
 /// Stores the result of a run, retrying while the storage is unavailable. If it stays unavailable, this process reports
-/// an error to its clients. The next process still finds an open run and resumes it, unless the run was closed before it
-/// began.
+/// an error to its clients. The next process still finds a run without a result, and resumes or ends it.
 pub(super) async fn store_with_retries(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) {
     let mut pauses = RETRY_DELAYS.into_iter();
     loop {

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use super::create::Strategy;
 use super::execute::{execute, remaining_delay, stopped};
 use super::live::{CancelAction, LiveRun};
-use super::record::{RunRecord, of_thread};
+use super::record::{RunRecord, find, of_thread};
 use super::waiting::ended;
 use super::{open, others};
 use crate::app::App;
@@ -125,10 +125,8 @@ pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strate
 
 /// Ends a run that is cancelled before its turn, without waiting for the runs before it.
 async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
-    let mut stop = run.stop.subscribe();
     let is_cancelled = tokio::select! {
-        // A recovered run may have begun in another process.
-        () = stopped(&mut stop), if !run.recovered => true,
+        () = cancelled_unbegun(&app, &run) => true,
         () = run.ended() => return,
         () = app.closed() => false,
     };
@@ -140,6 +138,15 @@ async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
     } else {
         // The next server starts this run.
         run.finish();
+    }
+}
+
+/// Waits until a run is cancelled that no process has begun. One that another process has begun ends in its turn,
+/// because undoing it must not meet the runs behind it.
+async fn cancelled_unbegun(app: &App, run: &LiveRun) {
+    stopped(&mut run.stop.subscribe()).await;
+    if run.recovered && find(app, &run.thread, &run.id).await.is_ok_and(|record| record.from.is_some()) {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -157,7 +164,7 @@ async fn wait_until_due(app: Arc<App>, run: Arc<LiveRun>) {
     let mut stop = run.stop.subscribe();
     let is_due = tokio::select! {
         () = tokio::time::sleep(remaining_delay(&run.record())) => true,
-        () = stopped(&mut stop) => run.recovered,
+        () = stopped(&mut stop) => false,
         // The next server continues to wait.
         () = app.closed() => return run.finish(),
     };

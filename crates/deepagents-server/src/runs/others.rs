@@ -63,11 +63,19 @@ async fn adopt_if(app: &Arc<App>, open: &OpenRun, is_meant: impl Fn(&RunRecord) 
     }
     match find(app, &open.thread, &open.run).await {
         Ok(record) if record.status.is_open() && is_meant(&record) => {
-            enqueue(app, record, true, Strategy::Enqueue);
+            enqueue_found(app, open, record);
             Ok(())
         }
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// Queues a run of another process. One that was cancelled ends instead of starting.
+fn enqueue_found(app: &Arc<App>, open: &OpenRun, record: RunRecord) {
+    let how = if record.status.is_open() { open.value.cancel } else { Some(open.value.cancel.unwrap_or_default()) };
+    if let (Some(run), Some(how)) = (enqueue(app, record, true, Strategy::Enqueue), how) {
+        run.end(how);
     }
 }
 
@@ -79,11 +87,10 @@ pub(crate) async fn live(app: &Arc<App>, record: &RunRecord) -> Result<Option<Ar
     Ok(app.runs.get(&record.run_id))
 }
 
-/// Ends a run in whichever process executes it.
+/// Ends a run in whichever process executes it. The request is stored, so that a process that resumes the run ends it,
+/// too.
 pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<()> {
-    if run.recovered {
-        open::request_cancel(app, &run.thread, &run.id, how).await?;
-    }
+    open::request_cancel(app, &run.thread, &run.id, how).await?;
     run.end(how);
     Ok(())
 }
@@ -116,10 +123,10 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
     }
     for open in open::all(app).await? {
         let Some(record) = stored(app, &open).await? else { continue };
-        if !record.status.is_open() {
+        if !record.status.is_open() && !record.is_closed_early() {
             open::remove(app, &open.thread, &open.run).await;
         } else if app.agent(&record.graph_id).is_some() {
-            enqueue(app, record, true, Strategy::Enqueue);
+            enqueue_found(app, &open, record);
         }
     }
     Ok(())
@@ -171,12 +178,12 @@ async fn check_runs(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Resu
         announce_if_due(app).await?;
     }
     // Read before the index, because a run is added to the index before it is queued here.
-    let later = app.runs.all_later();
+    let waiting = app.runs.all_waiting();
     let open = open::all(app).await?;
-    if !later.is_empty() {
+    if !waiting.is_empty() {
         let known: HashSet<&str> = open.iter().filter(|open| !open.value.ended).map(|open| &*open.run).collect();
-        // Delayed runs that another process has ended or removed end now, not when they are due.
-        later.iter().filter(|run| !known.contains(&*run.id)).for_each(|run| run.end(CancelAction::Interrupt));
+        // Runs that another process has ended or removed end now, not when they are due or their turn comes.
+        waiting.iter().filter(|run| !known.contains(&*run.id)).for_each(|run| run.end(CancelAction::Interrupt));
     }
     seen.retain(|run, _| open.iter().any(|open| open.run == *run));
     for open in open {
@@ -214,11 +221,12 @@ async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
 async fn check_unknown_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {
-        Some(record) if record.status.is_open() => {
+        Some(record) if record.status.is_open() || record.is_closed_early() => {
             // A run whose agent is served here is resumed; one whose agent no process serves fails.
             let is_meant = app.agent(&record.graph_id).is_some() || !is_served(app, &record.graph_id).await?;
-            if !is_owned && remaining_delay(&record).is_zero() && is_meant {
-                enqueue(app, record, true, Strategy::Enqueue);
+            let is_due = record.is_closed_early() || remaining_delay(&record).is_zero();
+            if !is_owned && is_due && is_meant {
+                enqueue_found(app, open, record);
             }
         }
         _ => open::remove(app, &open.thread, &open.run).await,

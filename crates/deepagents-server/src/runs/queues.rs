@@ -193,9 +193,10 @@ impl Runs {
         inner.threads.values().flat_map(Queue::all).cloned().collect()
     }
 
-    /// Returns all runs that are not due yet, or that end before their turn.
-    pub(super) fn all_later(&self) -> Vec<Arc<LiveRun>> {
-        self.lock().threads.values().flat_map(|queue| &queue.later).cloned().collect()
+    /// Returns all runs that wait for their turn, are not due yet, or end before their turn.
+    pub(super) fn all_waiting(&self) -> Vec<Arc<LiveRun>> {
+        let inner = self.lock();
+        inner.threads.values().flat_map(|queue| queue.pending.iter().chain(&queue.later)).cloned().collect()
     }
 
     pub(super) fn remember(&self, run: &LiveRun) {

@@ -80,6 +80,11 @@ pub(super) fn records<'a>(app: &'a App, thread: &str) -> Records<'a> {
 }
 
 impl RunRecord {
+    /// Whether it was cancelled before it began and its result is not stored yet.
+    pub(super) fn is_closed_early(&self) -> bool {
+        self.status == Status::Interrupted && self.until.is_none()
+    }
+
     /// Returns the run's own part of the log, once it has ended.
     pub(crate) fn span(&self) -> Option<(LogPosition, LogPosition)> {
         Some((self.from?, self.until?))

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use axum::http::Uri;
 use deepagents::fs::sandbox::is_elsewhere;
+use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 
@@ -47,15 +47,16 @@ impl WebhookPolicy {
 
     /// Rejects a URL that is recognisably not allowed, without a DNS lookup.
     pub(super) fn check(&self, url: &str) -> Result<(), String> {
-        let address: Uri = url.parse().map_err(|_| format!("`{url}` is not a valid address"))?;
-        let host = address.host().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
+        // The client parses it the same way. To others, `https://127.1/` and `https://2130706433/` have names as hosts.
+        let address = Url::parse(url).map_err(|error| format!("`{url}` is not a valid address: {error}"))?;
+        let host = address.host_str().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        if address.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        if !address.username().is_empty() || address.password().is_some() {
             return Err("a webhook's address may not have a user or password".to_owned());
         }
-        let is_tls = address.scheme_str() == Some("https");
+        let is_tls = address.scheme() == "https";
         let local = is_loopback_name(&host) || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback());
-        if local && self.loopback && matches!(address.scheme_str(), Some("http" | "https")) {
+        if local && self.loopback && matches!(address.scheme(), "http" | "https") {
             return Ok(());
         }
         if !is_tls {
@@ -131,6 +132,12 @@ mod tests {
             "https://a.localhost/",
             "https://127.0.0.1/",
             "https://127.1.2.3:8443/",
+            "https://127.1/",
+            "https://2130706433/",
+            "https://0x7f.0.0.1/",
+            "https://%31%32%37.0.0.1/",
+            "https://10.1/",
+            "https://example.com:99999/",
             "https://10.0.0.1/",
             "https://169.254.169.254/latest",
             "https://192.168.1.1/",

@@ -117,6 +117,19 @@ async fn unsupported_and_invalid_a2a_requests_get_the_protocols_error_codes() {
 }
 
 #[tokio::test]
+async fn an_empty_context_id_is_none() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
+    let mut first = message("m1", "Book Oslo");
+    first["message"]["contextId"] = json!("");
+    let task = asked(&client, "SendMessage", first).await["task"].take();
+    assert!(!task["contextId"].as_str().unwrap().is_empty(), "{task}");
+    let mut answer = message("m2", "approve");
+    (answer["message"]["contextId"], answer["message"]["taskId"]) = (json!(""), task["id"].clone());
+    let done = asked(&client, "SendMessage", answer).await["task"].take();
+    assert_eq!((&done["contextId"], &done["status"]["state"]), (&task["contextId"], &json!("TASK_STATE_COMPLETED")));
+}
+
+#[tokio::test]
 async fn a_task_not_waited_for_can_be_cancelled() {
     let client = serve(vec![Turn::text("Late.").delay(std::time::Duration::from_secs(600))]).await;
     let mut now = message("m1", "Hi");

@@ -98,6 +98,9 @@ async fn a_schedule_follows_its_time_zone_and_stops_at_its_end_time() {
     assert_eq!(changed["next_run_date"], json!(null));
     let (_, changed) = client.send(Method::PATCH, &path, &json!({"end_time": null})).await;
     assert!(changed["next_run_date"].is_string(), "{changed}");
+    let (_, changed) = client.send(Method::PATCH, &path, &json!({"timezone": null})).await;
+    assert_eq!(changed["timezone"], json!(null), "as if none had been given");
+    assert!(changed["next_run_date"].as_str().unwrap().contains("-07-01T09:30:00"), "{changed}");
     body["timezone"] = json!("Mars/Olympus_Mons");
     let (status, answer) = client.send(Method::POST, "/runs/crons", &body).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);

@@ -106,6 +106,29 @@ async fn a_thread_is_deleted_although_the_result_of_its_run_could_not_be_stored(
 }
 
 #[tokio::test]
+async fn a_run_closed_by_a_server_that_died_before_storing_its_result_is_ended_by_the_next() {
+    let world = World::new();
+    let first = world.serve(&["agent"]).await;
+    let mut later = say("hi");
+    later["after_seconds"] = json!(3600);
+    for (cancel, expected) in [("interrupt", StatusCode::OK), ("rollback", StatusCode::NOT_FOUND)] {
+        let (thread, path) = begin(&first, "agent", &later).await;
+        let (id, run) = (thread.rsplit('/').next().unwrap().to_owned(), path.rsplit('/').next().unwrap());
+        let kind = |kind: &str| ["deepagents-server", kind, &id].map(str::to_owned);
+        let mut record = world.store.get(&kind("runs"), run).await.unwrap().unwrap().value;
+        record["status"] = json!("interrupted");
+        world.store.put(&kind("runs"), run, record).await.unwrap();
+        world.store.put(&kind("open-runs"), run, json!({"cancel": cancel})).await.unwrap();
+        let second = world.serve(&["agent"]).await;
+        until(async || world.store.get(&kind("open-runs"), run).await.unwrap().is_none()).await;
+        let (status, shown) = second.send(Method::GET, &path, &json!({})).await;
+        assert_eq!(status, expected, "{shown}");
+        let stored = world.store.get(&kind("runs"), run).await.unwrap();
+        assert!(stored.is_none_or(|stored| stored.value["until"].is_u64()), "it has a result");
+    }
+}
+
+#[tokio::test]
 async fn a_run_left_by_a_server_that_stops_waits_for_one_that_has_its_agent() {
     let world = World::new();
     let running = world.server(&["one"]).start().await.unwrap();

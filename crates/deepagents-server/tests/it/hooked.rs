@@ -24,6 +24,8 @@ pub(crate) struct HookedStore {
     pub(crate) sweeps: AtomicUsize,
     /// How many times deleting a run should fail.
     pub(crate) stuck: AtomicUsize,
+    /// How many runs that are stored as ended should be answered with an error, although they are stored.
+    pub(crate) unanswered: AtomicUsize,
 }
 
 impl HookedStore {
@@ -44,6 +46,19 @@ impl HookedStore {
     }
 }
 
+fn is_run(namespace: &[String]) -> bool {
+    namespace.get(1).is_some_and(|kind| kind == "runs")
+}
+
+/// Takes one from a count, if there is one.
+fn counted_down(count: &AtomicUsize) -> bool {
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
+}
+
+fn away() -> StoreError {
+    StoreError::Storage("it is away".into())
+}
+
 impl Store for HookedStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         Box::pin(async move {
@@ -61,15 +76,15 @@ impl Store for HookedStore {
     ) -> BoxFuture<'a, Result<Item, StoreError>> {
         Box::pin(async move {
             self.asked(namespace).await;
-            self.inner.write(namespace, key, value, write).await
+            let is_end = is_run(namespace) && value["status"] == "interrupted";
+            let item = self.inner.write(namespace, key, value, write).await?;
+            if is_end && counted_down(&self.unanswered) { Err(away()) } else { Ok(item) }
         })
     }
 
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let is_run = namespace.get(1).is_some_and(|kind| kind == "runs");
-        let one_less = |stuck: usize| stuck.checked_sub(1);
-        if is_run && self.stuck.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
-            return Box::pin(async { Err(StoreError::Storage("it is away".into())) });
+        if is_run(namespace) && counted_down(&self.stuck) {
+            return Box::pin(async { Err(away()) });
         }
         self.inner.delete(namespace, key)
     }

@@ -69,8 +69,19 @@ async fn a_server_for_the_tests_that_kill_it() {
     serving.await.unwrap();
 }
 
+/// The process, killed at the latest when its test ends.
+pub(crate) struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // If it cannot be killed, it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts the process and returns a client for it.
-pub(crate) fn start(folder: &Path) -> (Child, Client) {
+pub(crate) fn start(folder: &Path) -> (Process, Client) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::a_server_for_the_tests_that_kill_it", "--ignored", "--nocapture"])
         .env(FOLDER, folder)
@@ -78,6 +89,7 @@ pub(crate) fn start(folder: &Path) -> (Child, Client) {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let child = Process(child);
     let url = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
     (child, Client::new(url.unwrap()))
 }
@@ -87,15 +99,14 @@ async fn no_accepted_run_is_lost_or_repeated_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut accepted: Vec<(String, String)> = Vec::new();
     for round in 0..5 {
-        let (mut child, client) = start(folder.path());
+        let (child, client) = start(folder.path());
         for number in 0..12 {
             let text = format!("round {round} number {number}");
             let thread = client.thread().await;
             let made = client.post(&format!("/threads/{thread}/runs"), say(&text)).await;
             accepted.push((format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap()), text));
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child);
     }
     let (client, _end, _serving) = run(noting_server(folder.path()).await).await;
     for (path, text) in &accepted {
@@ -142,7 +153,7 @@ async fn streams_resumed_after_kills_have_no_gap_or_repeat_under_load() {
     let mut accepted: Vec<String> = Vec::new();
     let mut streams: Vec<(String, Vec<String>)> = Vec::new();
     for round in 0..rounds() {
-        let (mut child, client) = start(folder.path());
+        let (child, client) = start(folder.path());
         let thread = client.thread().await;
         let mut body = say(&format!("long {round}"));
         body["stream_resumable"] = json!(true);
@@ -168,8 +179,7 @@ async fn streams_resumed_after_kills_have_no_gap_or_repeat_under_load() {
             let more = read(&client, &format!("{path}/stream"), &last, 3 + (round * 7 + at * 5) % 23).await;
             seen.extend(more);
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child);
     }
     let (client, _end, _serving) = run(noting_server(folder.path()).await).await;
     for path in &accepted {

@@ -1,6 +1,7 @@
 //! Two servers on one storage: each can read, end and resume the other's work.
 #![allow(clippy::disallowed_methods, reason = "files that tools leave, and the server that the environment names")]
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,14 @@ use deepagents::{DeepAgent, DeepAgentBuilder, InterruptPolicy, Journal, tool_fn}
 use deepagents_core::journal::{ProcessIdentity, ThreadInfo};
 use deepagents_core::store::Store;
 use deepagents_persist::{PostgresOptions, Sqlite};
-use deepagents_server::Server;
+use deepagents_server::{Server, WebhookPolicy};
 use deepagents_testing::skip::skip;
 use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use crate::support::{City, Client, Nothing, roles, run, say, soon, until};
+use crate::webhooks::receiver;
 
 type Storage = (Arc<dyn Journal>, Arc<dyn Store>);
 
@@ -86,7 +88,7 @@ async fn serve(place: &Place, begun: &Arc<Semaphore>, go: &Arc<Semaphore>) -> Cl
     let (journal, store) = place.open().await;
     let agent = holding_agent(journal.clone(), begun.clone(), go.clone());
     let server = Server::new(journal, store).agent("agent", agent).unwrap().lease(Duration::from_secs(2));
-    let (client, end, serving) = run(server).await;
+    let (client, end, serving) = run(server.webhooks(WebhookPolicy::default().allow_loopback())).await;
     // The servers run until the test ends.
     std::mem::forget(end);
     drop(serving);
@@ -179,7 +181,8 @@ macro_rules! on_both {
 on_both! {
     a_run_is_cancelled_through_the_other_server_and_its_thread_can_be_used: cancelled;
     several_runs_are_cancelled_through_the_other_server: several_cancelled;
-    a_run_that_waits_is_cancelled_through_the_other_server_before_its_turn: waiting_cancelled;
+    a_run_that_waits_is_cancelled_through_the_other_server_at_once: waiting_cancelled;
+    runs_that_wait_and_are_cancelled_through_both_servers_end_once: cancelled_at_both;
     a_run_is_refused_while_the_other_server_works_on_the_thread: rejected;
     a_run_comes_behind_those_of_the_other_server: enqueued;
     a_run_takes_the_place_of_that_of_the_other_server: interrupted;
@@ -219,15 +222,56 @@ async fn several_cancelled(place: &Place) {
 async fn waiting_cancelled(place: &Place) {
     let pair = Pair::new(place).await;
     let (thread, held) = pair.held().await;
-    let made = pair.first.post(&format!("{thread}/runs"), say("never")).await;
-    let waits = format!("{thread}/runs/{}", made["run_id"].as_str().unwrap());
-    assert_eq!(pair.second.send(Method::POST, &format!("{waits}/cancel"), &json!({})).await.0, StatusCode::ACCEPTED);
-    // The request is in the database, so it does not matter when the first server sees it.
+    for action in ["interrupt", "rollback"] {
+        let made = pair.first.post(&format!("{thread}/runs"), say("never")).await;
+        let waits = format!("{thread}/runs/{}", made["run_id"].as_str().unwrap());
+        pair.second.post(&format!("{waits}/cancel?wait=1&action={action}"), json!({})).await;
+        for client in [&pair.first, &pair.second] {
+            let (status, run) = client.send(Method::GET, &waits, &json!({})).await;
+            match action {
+                "rollback" => assert_eq!(status, StatusCode::NOT_FOUND),
+                _ => assert_eq!(run["status"], "interrupted"),
+            }
+        }
+    }
+    // The server that accepted them sees it, too, before their turn.
+    for client in [&pair.first, &pair.second] {
+        until(async || client.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 1"))
+            .await;
+    }
+    assert_eq!(pair.first.get(&held).await["status"], "running");
     pair.second.post(&format!("{held}/cancel?wait=1"), json!({})).await;
-    pair.second.get(&format!("{waits}/join")).await;
-    assert_eq!(pair.first.get(&waits).await["status"], "interrupted");
     let state = pair.first.get(&format!("{thread}/state")).await;
     assert!(!state.to_string().contains("never"), "{state}");
+}
+
+async fn cancelled_at_both(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, _) = pair.held().await;
+    let (url, mut received) = receiver(vec![]).await;
+    let mut body = say("never");
+    body["webhook"] = json!(url);
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        waiting.push(pair.first.post(&format!("{thread}/runs"), body.clone()).await["run_id"].clone());
+    }
+    for run in &waiting {
+        let path = format!("{thread}/runs/{}/cancel?wait=1", run.as_str().unwrap());
+        let nothing = json!({});
+        let [here, there] = [&pair.first, &pair.second].map(|client| client.send(Method::POST, &path, &nothing));
+        let (here, there) = tokio::join!(here, there);
+        for (status, answer) in [here, there] {
+            assert!([StatusCode::OK, StatusCode::NOT_FOUND].contains(&status), "{status} {answer}");
+        }
+    }
+    let mut told = Vec::new();
+    for _ in &waiting {
+        let (_, body) = soon(received.recv()).await.unwrap();
+        told.push(serde_json::from_str::<Value>(&body).unwrap());
+    }
+    assert!(told.iter().all(|run| run["status"] == "interrupted"), "{told:?}");
+    let told: HashSet<&str> = told.iter().filter_map(|run| run["run_id"].as_str()).collect();
+    assert_eq!(told, waiting.iter().filter_map(Value::as_str).collect());
 }
 
 async fn rejected(place: &Place) {
@@ -380,7 +424,7 @@ async fn event_ids_from_the_log_are_the_same_live_and_on_replay() {
             live.filter(|event| !is_of_log(event)).count()
         };
         assert_eq!((rest(&live), rest(&again)), (0, 0), "{live:?}");
-        let ids: std::collections::HashSet<&String> = live.iter().map(|(_, id)| id).collect();
+        let ids: HashSet<&String> = live.iter().map(|(_, id)| id).collect();
         assert_eq!(ids.len(), live.len(), "each id is there once");
     }
 }
@@ -404,7 +448,7 @@ fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
 #[tokio::test]
 async fn runs_of_a_killed_server_are_resumed_by_one_that_was_already_running() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut child, first) = crate::kills::start(folder.path());
+    let (child, first) = crate::kills::start(folder.path());
     let (second, _end, _serving) = run(crate::kills::noting_server(folder.path()).await).await;
     let mut accepted = Vec::new();
     for number in 0..12 {
@@ -412,8 +456,7 @@ async fn runs_of_a_killed_server_are_resumed_by_one_that_was_already_running() {
         let made = first.post(&format!("/threads/{thread}/runs"), say(&format!("long {number}"))).await;
         accepted.push(format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap()));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     for path in &accepted {
         ended(&second, path).await;
         assert_eq!(second.get(path).await["status"], "success", "{path}");

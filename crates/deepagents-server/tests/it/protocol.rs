@@ -91,6 +91,9 @@ async fn an_interrupt_asks_and_an_answer_resumes() {
     assert_eq!(wrong["error"], "no_such_interrupt");
     let wrong = client.post(&path, answer(interrupt, json!([]))).await;
     assert_eq!(wrong["error"], "invalid_argument", "{wrong}");
+    let one = json!({"interrupt_id": interrupt, "response": {"decisions": approve}});
+    let twice = json!({"id": 2, "method": "input.respond", "params": {"responses": [one, one]}});
+    assert_eq!(client.post(&path, twice).await["error"], "invalid_argument");
     let right = client.post(&path, answer(interrupt, approve)).await;
     let run = right["result"]["run_id"].as_str().unwrap();
     let values = client.get(&format!("/threads/{id}/runs/{run}/join")).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::routing::post;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, Journal, MemoryJournal};
@@ -17,9 +17,10 @@ use sha2::Sha256;
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use crate::hooked::HookedStore;
+use crate::others::holding_agent;
 use crate::support::{Client, agent, run, say, server, soon, until};
 
-type Told = (HeaderMap, String);
+pub(crate) type Told = (HeaderMap, String);
 
 #[derive(Clone)]
 struct Receiver {
@@ -33,7 +34,7 @@ async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: String
 }
 
 /// Starts a receiver that responds with these statuses, last one first, and then accepts everything.
-async fn receiver(answers: Vec<StatusCode>) -> (String, mpsc::UnboundedReceiver<Told>) {
+pub(crate) async fn receiver(answers: Vec<StatusCode>) -> (String, mpsc::UnboundedReceiver<Told>) {
     let (told, received) = mpsc::unbounded_channel();
     let state = Receiver { told, answers: Arc::new(Mutex::new(answers)) };
     let router = axum::Router::new().route("/hook", post(take)).with_state(state);
@@ -90,6 +91,40 @@ async fn a_webhook_that_could_not_be_stored_at_once_is_sent_once() {
             && store.search(&webhooks, &Query::default()).await.unwrap().is_empty()
     })
     .await;
+    assert!(received.try_recv().is_err());
+}
+
+/// The run waits behind another one, so its record is closed first. The storage then answers with an error.
+#[tokio::test]
+async fn a_run_cancelled_before_its_turn_ends_once_if_the_storage_fails_to_confirm_it() {
+    let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
+    let begun = Arc::new(Semaphore::new(0));
+    let agent = holding_agent(journal.clone(), begun.clone(), Arc::new(Semaphore::new(0)));
+    let server = Server::new(journal, store.clone()).agent("agent", agent).unwrap();
+    let (client, _end, _serving) = run(server.webhooks(WebhookPolicy::default().allow_loopback())).await;
+    let (url, mut received) = receiver(vec![]).await;
+    let thread = client.thread().await;
+    let runs = format!("/threads/{thread}/runs");
+    let held = client.post(&runs, say("hold")).await["run_id"].clone();
+    soon(begun.acquire()).await.unwrap().forget();
+    let mut body = say("never");
+    body["webhook"] = json!(url);
+    let waiting = async |action: &str| {
+        let run = client.post(&runs, body.clone()).await["run_id"].clone();
+        let path = format!("{runs}/{}", run.as_str().unwrap());
+        store.unanswered.store(1, Ordering::Relaxed);
+        client.post(&format!("{path}/cancel?wait=1&action={action}"), json!({})).await;
+        assert_eq!(store.unanswered.load(Ordering::Relaxed), 0);
+        client.send(Method::GET, &path, &json!({})).await
+    };
+    let (_, interrupted) = waiting("interrupt").await;
+    let (_, told) = soon(received.recv()).await.unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["run_id"], &told["status"]), (&interrupted["run_id"], &json!("interrupted")));
+    assert_eq!(waiting("rollback").await.0, StatusCode::NOT_FOUND);
+    let open = ["deepagents-server", "open-runs", &thread].map(str::to_owned);
+    let open = store.search(&open, &Query::default()).await.unwrap();
+    assert_eq!(open.iter().map(|item| json!(item.key)).collect::<Vec<_>>(), [held]);
     assert!(received.try_recv().is_err());
 }
 

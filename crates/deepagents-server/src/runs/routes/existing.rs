@@ -58,8 +58,8 @@ pub(super) async fn one(
     Path((thread, run)): Path<(String, String)>,
 ) -> Result<Json<Value>> {
     let kept = known(&app, &thread, &run).await?;
-    // This process's record of its own run may not be stored yet.
-    let own = app.runs.get(&run).filter(|live| !live.recovered).map(|live| live.record());
+    // This process's record of its own run may not be stored yet. Another process may have ended the run, though.
+    let own = app.runs.get(&run).filter(|live| !live.recovered && kept.status.is_open()).map(|live| live.record());
     Ok(Json(own.unwrap_or(kept).shown()))
 }
 
