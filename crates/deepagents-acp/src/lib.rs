@@ -44,6 +44,7 @@
 //! # }
 //! ```
 
+mod backlog;
 mod editor;
 mod host;
 mod lines;

@@ -9,6 +9,8 @@ use serde_json::error::Category;
 use serde_json::{Value, json};
 use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
 
+use crate::backlog::Backlog;
+
 /// Maximum size of a line, in bytes. Prompts contain images as base64.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
@@ -18,13 +20,16 @@ const MAX_ERROR_CHARS: usize = 200;
 /// rest of the method describes the problem.
 const UNREADABLE: &str = "unreadable: ";
 
-/// Codec with one message per line.
+/// Codec with one message per line. It counts the session updates that it writes.
 #[derive(Debug)]
-pub(crate) struct MessageLines(LinesCodec);
+pub(crate) struct MessageLines {
+    codec: LinesCodec,
+    backlog: Backlog,
+}
 
-impl Default for MessageLines {
-    fn default() -> Self {
-        Self(LinesCodec::new_with_max_length(MAX_LINE_BYTES))
+impl MessageLines {
+    pub(crate) fn new(backlog: Backlog) -> Self {
+        Self { codec: LinesCodec::new_with_max_length(MAX_LINE_BYTES), backlog }
     }
 }
 
@@ -114,11 +119,11 @@ impl Decoder for MessageLines {
     type Error = io::Error;
 
     fn decode(&mut self, bytes: &mut BytesMut) -> io::Result<Option<String>> {
-        readable(|| self.0.decode(bytes))
+        readable(|| self.codec.decode(bytes))
     }
 
     fn decode_eof(&mut self, bytes: &mut BytesMut) -> io::Result<Option<String>> {
-        readable(|| self.0.decode_eof(bytes))
+        readable(|| self.codec.decode_eof(bytes))
     }
 }
 
@@ -126,8 +131,9 @@ impl Encoder<String> for MessageLines {
     type Error = io::Error;
 
     fn encode(&mut self, line: String, bytes: &mut BytesMut) -> io::Result<()> {
+        self.backlog.written(&line);
         let line = as_parse_error(without_parameters(line));
-        self.0.encode(line, bytes).map_err(|error| match error {
+        self.codec.encode(line, bytes).map_err(|error| match error {
             LinesCodecError::Io(error) => error,
             LinesCodecError::MaxLineLengthExceeded => io::Error::other(error.to_string()),
         })

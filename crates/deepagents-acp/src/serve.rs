@@ -2,7 +2,7 @@
 
 mod sessions;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,11 +11,13 @@ use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
+use crate::backlog::Backlog;
 use crate::host::AgentHost;
 use crate::lines::MessageLines;
 use crate::queue::Queue;
 use crate::session::Session;
 use crate::wire;
+use sessions::Opened;
 
 /// How long runs may take to end after the editor has disconnected.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,9 +42,10 @@ pub async fn serve<H: AgentHost>(
         sessions: Mutex::default(),
         openings: Mutex::default(),
         client: Mutex::default(),
+        backlog: Backlog::default(),
     });
-    let (to, from) =
-        (FramedWrite::new(writer, MessageLines::default()), FramedRead::new(reader, MessageLines::default()));
+    let lines = || MessageLines::new(server.backlog.clone());
+    let (to, from) = (FramedWrite::new(writer, lines()), FramedRead::new(reader, lines()));
     let transport = wire::Lines::new(to, from);
     let served = connect(&server, transport).await;
     let open: Vec<_> = server.sessions().drain().map(|(_, session)| session).collect();
@@ -60,6 +63,8 @@ struct Server<H> {
     openings: Mutex<HashMap<wire::SessionId, Queue>>,
     /// The capabilities of the editor.
     client: Mutex<Arc<wire::ClientCapabilities>>,
+    /// The updates that the editor has not read yet.
+    backlog: Backlog,
 }
 
 /// Answers a request in its own task, because a handler that awaits blocks all later messages. Work whose request the
@@ -189,15 +194,14 @@ impl<H: AgentHost> Server<H> {
     fn answer_opened<T: wire::JsonRpcResponse>(
         self: Arc<Self>,
         responder: wire::Responder<T>,
-        work: impl Future<Output = Result<(T, Arc<Session<H>>), wire::Error>> + Send + 'static,
+        work: impl Future<Output = Result<Opened<T, H>, wire::Error>> + Send + 'static,
     ) -> Result<(), wire::Error> {
-        let open: HashSet<wire::SessionId> = self.sessions().keys().cloned().collect();
         tokio::spawn(async move {
             let cancellation = responder.cancellation();
             tokio::pin!(work);
             tokio::select! {
                 result = &mut work => match result {
-                    Ok((response, session)) => {
+                    Ok(Opened { response, session, .. }) => {
                         let _ = responder.respond(response);
                         session.editor().update(session.commands());
                     }
@@ -205,11 +209,8 @@ impl<H: AgentHost> Server<H> {
                 },
                 () = cancellation.cancelled() => {
                     drop(responder.respond_with_error(wire::Error::request_cancelled()));
-                    // A session that the editor had open stays.
-                    if let Ok((_, session)) = work.await
-                        && !open.contains(session.editor().session())
-                    {
-                        self.withdraw(&session).await;
+                    if let Ok(opened) = work.await {
+                        self.withdraw(opened).await;
                     }
                 }
             }

@@ -47,7 +47,7 @@ pub struct Headless {
 }
 
 /// Time limit for each wait.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Headless {
     /// Starts the interface on a screen of this size.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use deepagents::AnswerForm;
 
+use crate::backlog::Backlog;
 use crate::wire;
 
 pub(crate) use call::{BEFORE, CurrentCall, EditorCalls, TERMINAL};
@@ -27,6 +28,7 @@ pub(crate) struct Editor {
     connection: wire::Connection,
     capabilities: Arc<wire::ClientCapabilities>,
     session: wire::SessionId,
+    backlog: Backlog,
 }
 
 /// Why a request to the editor failed.
@@ -57,8 +59,9 @@ impl Editor {
         connection: wire::Connection,
         capabilities: Arc<wire::ClientCapabilities>,
         session: wire::SessionId,
+        backlog: Backlog,
     ) -> Self {
-        Self { connection, capabilities, session }
+        Self { connection, capabilities, session, backlog }
     }
 
     pub(crate) fn session(&self) -> &wire::SessionId {
@@ -111,7 +114,13 @@ impl Editor {
 
     /// Sends a session update. No-op if the editor has disconnected.
     pub(crate) fn update(&self, update: wire::SessionUpdate) {
+        self.backlog.queued();
         let _ = self.connection.send_notification(wire::SessionNotification::new(self.session.clone(), update));
+    }
+
+    /// Waits until the editor has read enough of the earlier updates for more to be sent.
+    pub(crate) async fn has_room(&self) {
+        self.backlog.has_room().await;
     }
 
     /// Sends a request and waits for the response, up to a time limit.

@@ -6,39 +6,52 @@ use std::path::{Component, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use deepagents::core::journal::ThreadInfo;
+use futures_util::future::OptionFuture;
 
 use super::Server;
 use crate::editor::Editor;
 use crate::host::{AgentHost, McpServer, McpTransport};
-use crate::queue::Place;
+use crate::queue::{Place, Turn};
 use crate::session::{MODE, Session, list, real, refused, remembered};
 use crate::wire;
+
+/// A session that a request has opened.
+pub(super) struct Opened<T, H> {
+    pub(super) response: T,
+    pub(super) session: Arc<Session<H>>,
+    /// Whether the editor had the thread open before.
+    replaces: bool,
+    /// The requests for this session that follow wait until this one is answered or withdrawn.
+    _turn: Turn,
+}
 
 impl<H: AgentHost> Server<H> {
     pub(super) async fn new_session(
         self: Arc<Self>,
         request: wire::NewSessionRequest,
         connection: wire::Connection,
-    ) -> Result<(wire::NewSessionResponse, Arc<Session<H>>), wire::Error> {
+    ) -> Result<Opened<wire::NewSessionResponse, H>, wire::Error> {
         let id = wire::SessionId::new(self.host.new_thread().await.map_err(refused)?);
+        let turn = self.place(&id).await;
         let session = self.open(connection, id.clone(), None, request.cwd, request.mcp_servers).await?;
         self.sessions().insert(id.clone(), session.clone());
-        let response = wire::NewSessionResponse::new(id);
-        Ok((response.modes(session.modes()).config_options(session.options()), session))
+        let response = wire::NewSessionResponse::new(id).modes(session.modes()).config_options(session.options());
+        Ok(Opened { response, session, replaces: false, _turn: turn })
     }
 
     pub(super) fn load_session(
         self: Arc<Self>,
         request: wire::LoadSessionRequest,
         connection: wire::Connection,
-    ) -> impl Future<Output = Result<(wire::LoadSessionResponse, Arc<Session<H>>), wire::Error>> + Send {
+    ) -> impl Future<Output = Result<Opened<wire::LoadSessionResponse, H>, wire::Error>> + Send {
         let place = self.place(&request.session_id);
         async move {
-            let _turn = place.await;
-            let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+            let turn = place.await;
+            let (session, replaces) =
+                self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
             session.replay_conversation().await?;
-            let response = wire::LoadSessionResponse::new().modes(session.modes());
-            Ok((response.config_options(session.options()), session))
+            let response = wire::LoadSessionResponse::new().modes(session.modes()).config_options(session.options());
+            Ok(Opened { response, session, replaces, _turn: turn })
         }
     }
 
@@ -46,13 +59,14 @@ impl<H: AgentHost> Server<H> {
         self: Arc<Self>,
         request: wire::ResumeSessionRequest,
         connection: wire::Connection,
-    ) -> impl Future<Output = Result<(wire::ResumeSessionResponse, Arc<Session<H>>), wire::Error>> + Send {
+    ) -> impl Future<Output = Result<Opened<wire::ResumeSessionResponse, H>, wire::Error>> + Send {
         let place = self.place(&request.session_id);
         async move {
-            let _turn = place.await;
-            let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
-            let response = wire::ResumeSessionResponse::new().modes(session.modes());
-            Ok((response.config_options(session.options()), session))
+            let turn = place.await;
+            let (session, replaces) =
+                self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+            let response = wire::ResumeSessionResponse::new().modes(session.modes()).config_options(session.options());
+            Ok(Opened { response, session, replaces, _turn: turn })
         }
     }
 
@@ -98,13 +112,17 @@ impl<H: AgentHost> Server<H> {
         }
     }
 
-    pub(super) async fn set_mode(
+    pub(super) fn set_mode(
         self: Arc<Self>,
         request: wire::SetSessionModeRequest,
         _connection: wire::Connection,
-    ) -> Result<wire::SetSessionModeResponse, wire::Error> {
-        self.session(&request.session_id)?.change_mode(&request.mode_id.0)?;
-        Ok(wire::SetSessionModeResponse::new())
+    ) -> impl Future<Output = Result<wire::SetSessionModeResponse, wire::Error>> + Send {
+        let place = self.place_unless_open(&request.session_id);
+        async move {
+            let _turn = OptionFuture::from(place).await;
+            self.session(&request.session_id)?.change_mode(&request.mode_id.0)?;
+            Ok(wire::SetSessionModeResponse::new())
+        }
     }
 
     pub(super) fn set_option(
@@ -112,39 +130,35 @@ impl<H: AgentHost> Server<H> {
         request: wire::SetSessionConfigOptionRequest,
         _connection: wire::Connection,
     ) -> impl Future<Output = Result<wire::SetSessionConfigOptionResponse, wire::Error>> + Send {
-        // Two settings that rebuild the agent do so one after the other. A mode applies at once, even meanwhile.
-        let place = (&*request.config_id.0 != MODE).then(|| self.place(&request.session_id));
+        let place = match &*request.config_id.0 {
+            MODE => self.place_unless_open(&request.session_id),
+            // Two settings that rebuild the agent do so one after the other.
+            _ => Some(self.place(&request.session_id)),
+        };
         async move {
-            let _turn = match place {
-                Some(place) => Some(place.await),
-                None => None,
-            };
+            let _turn = OptionFuture::from(place).await;
             let session = self.session(&request.session_id)?;
             let options = session.set_option(&request.config_id.0, &request.value).await?;
             Ok(wire::SetSessionConfigOptionResponse::new(options))
         }
     }
 
-    /// Closes a session that the editor does not want any more, unless it was closed or replaced meanwhile.
-    pub(super) async fn withdraw(&self, session: &Arc<Session<H>>) {
-        let id = session.editor().session();
-        let place = self.place(id);
-        let _turn = place.await;
-        let is_open = self.sessions().get(id).is_some_and(|open| Arc::ptr_eq(open, session));
-        if is_open {
-            self.sessions().remove(id);
-            end(session.clone()).await;
+    /// Closes a session that the editor does not want any more, unless it had the thread open before.
+    pub(super) async fn withdraw<T>(&self, opened: Opened<T, H>) {
+        if !opened.replaces {
+            self.sessions().remove(opened.session.editor().session());
+            end(opened.session).await;
         }
     }
 
-    /// Opens an existing thread.
+    /// Opens an existing thread. Returns its session, and whether it replaces one.
     async fn reopen(
         &self,
         connection: wire::Connection,
         id: &wire::SessionId,
         cwd: PathBuf,
         servers: Vec<wire::McpServer>,
-    ) -> Result<Arc<Session<H>>, wire::Error> {
+    ) -> Result<(Arc<Session<H>>, bool), wire::Error> {
         let thread = remembered(&*self.host.journal(), &id.0).await?;
         // An open session that was never prompted has no thread yet.
         if thread.is_none() && !self.sessions().contains_key(id) {
@@ -153,10 +167,11 @@ impl<H: AgentHost> Server<H> {
         let session = self.open(connection, id.clone(), thread.as_ref(), cwd, servers).await?;
         // If opening fails, a session already open under this ID continues. Otherwise it ends first.
         let before = self.sessions().insert(id.clone(), session.clone());
+        let replaces = before.is_some();
         if let Some(before) = before {
             end(before).await;
         }
-        Ok(session)
+        Ok((session, replaces))
     }
 
     /// Opens a session for the editor.
@@ -182,7 +197,7 @@ impl<H: AgentHost> Server<H> {
             return Err(wire::invalid(format!("two MCP servers have the name `{}`", twice.name)));
         }
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let editor = Editor::new(connection, client, id);
+        let editor = Editor::new(connection, client, id, self.backlog.clone());
         Session::open(self.host.clone(), editor, cwd, mcp_servers, known).await
     }
 
@@ -192,6 +207,13 @@ impl<H: AgentHost> Server<H> {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.retain(|_, queue| queue.is_used());
         openings.entry(id.clone()).or_default().place()
+    }
+
+    /// Takes a place for a mode if its session is not open: it may be opening. In an open session a mode applies at once,
+    /// even while the agent is being rebuilt.
+    fn place_unless_open(&self, id: &wire::SessionId) -> Option<Place> {
+        let is_open = self.sessions().contains_key(id);
+        (!is_open).then(|| self.place(id))
     }
 
     fn mcp_server(&self, server: wire::McpServer) -> Result<McpServer, wire::Error> {

@@ -9,7 +9,8 @@ use deepagents::core::message::{MessageId, MessageOp};
 use deepagents::core::state::MessagesChannel;
 use deepagents::core::tool::CallId;
 use deepagents::{
-    Event, EventKind, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State, Subscribe, Update,
+    Block, Event, EventKind, EventStream, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State,
+    Subscribe, Update,
 };
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
@@ -164,7 +165,7 @@ impl<H: AgentHost> Session<H> {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break,
-                event = events.next() => match event {
+                event = self.next_event(&mut events) => match event {
                     Some(event) => {
                         presenter.event(&event);
                         results.event(&event, run, presenter).await;
@@ -176,13 +177,20 @@ impl<H: AgentHost> Session<H> {
         // The person who cancels has read the output so far.
         run.interrupt();
         let rest = async {
-            while let Some(event) = events.next().await {
+            while let Some(event) = self.next_event(&mut events).await {
                 presenter.event(&event);
             }
         };
         // If it takes longer, the run ends in the background.
         let _ = tokio::time::timeout(CANCEL_TIMEOUT, rest).await;
         None
+    }
+
+    /// Returns the next event once the editor has read enough of the earlier ones. The run goes on meanwhile; what the
+    /// stream then drops is [caught up with](Presenter::catch_up).
+    async fn next_event(&self, events: &mut EventStream) -> Option<Event> {
+        self.editor.has_room().await;
+        events.next().await
     }
 
     /// Sends the conversation so far to the editor.
@@ -200,8 +208,17 @@ impl<H: AgentHost> Session<H> {
 struct Results(HashMap<String, CallId>);
 
 impl Results {
-    async fn event(&mut self, event: &Event, run: &RunHandle, presenter: &Presenter<'_>) {
+    async fn event(&mut self, event: &Event, run: &RunHandle, presenter: &mut Presenter<'_>) {
         match &event.kind {
+            EventKind::ModelFinished { turn, attempt, message, .. }
+                if event.path.is_empty() && presenter.is_behind() =>
+            {
+                let state = run.snapshot().await.state;
+                let answer = state.messages().iter().rev().find(|answer| answer.id() == message);
+                // Joined like the pieces, with nothing between two blocks.
+                let texts = answer.into_iter().flat_map(|answer| answer.content().iter().filter_map(Block::as_text));
+                presenter.catch_up(&event.run, (*turn, *attempt), &texts.collect::<String>());
+            }
             EventKind::ToolFinished { call, id, .. } if event.path.is_empty() => {
                 self.0.insert(id.clone(), call.clone());
             }

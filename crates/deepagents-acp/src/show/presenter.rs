@@ -1,6 +1,7 @@
 //! Converts the events of a run to session updates.
 
 mod notices;
+mod output;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,6 +31,10 @@ pub(crate) struct Presenter<'a> {
     spending: Spending,
     todos: Vec<Todo>,
     compactions: u32,
+    /// Whether pieces of the present answer were missed, because the editor reads slowly.
+    is_behind: bool,
+    /// The turn and attempt of the text shown last, and its length in bytes.
+    said: ((u32, u32), usize),
     calls: HashMap<String, Shown>,
 }
 
@@ -64,7 +69,17 @@ impl<'a> Presenter<'a> {
         spending: Spending,
         todos: Vec<Todo>,
     ) -> Self {
-        Self { editor, root, window, spending, todos, compactions: 0, calls: HashMap::new() }
+        Self {
+            editor,
+            root,
+            window,
+            spending,
+            todos,
+            compactions: 0,
+            is_behind: false,
+            said: ((0, 0), 0),
+            calls: HashMap::new(),
+        }
     }
 
     /// Returns the ID of a call in the protocol.
@@ -76,12 +91,20 @@ impl<'a> Presenter<'a> {
     pub(crate) fn event(&mut self, event: &Event) {
         let name = |call: &CallId| Self::call_name(&event.run, call);
         match &event.kind {
-            EventKind::TextDelta { turn, attempt, text } => {
-                self.show_output(event, *turn, *attempt, text, wire::SessionUpdate::AgentMessageChunk);
+            EventKind::TextDelta { text, .. } if !event.path.is_empty() => {
+                // The output of a subagent is shown in the call that it works for.
+                if let Some(call) = parent(&event.path) {
+                    self.grow(&name(&call), text, false);
+                }
             }
-            EventKind::ReasoningDelta { turn, attempt, text } if event.path.is_empty() => {
-                self.show_output(event, *turn, *attempt, text, wire::SessionUpdate::AgentThoughtChunk);
+            EventKind::TextDelta { turn, attempt, text } if !self.is_behind => {
+                self.say(&event.run, (*turn, *attempt), text);
             }
+            EventKind::ReasoningDelta { turn, attempt, text } if event.path.is_empty() && !self.is_behind => {
+                self.show_output(&event.run, (*turn, *attempt), text, wire::SessionUpdate::AgentThoughtChunk);
+            }
+            EventKind::Lagged { .. } => self.is_behind = true,
+            EventKind::ModelStarted { .. } if event.path.is_empty() => self.is_behind = false,
             EventKind::ModelFinished { usage, .. } => {
                 self.spending.add(*usage);
                 match parent(&event.path) {
@@ -105,25 +128,6 @@ impl<'a> Presenter<'a> {
             EventKind::Custom { name: kind, data } if kind == BEFORE || kind == TERMINAL => self.note(event, data),
             _ => {}
         }
-    }
-
-    /// Shows model output. The output of a subagent is shown in the call that it works for.
-    fn show_output(
-        &mut self,
-        event: &Event,
-        turn: u32,
-        attempt: u32,
-        text: &str,
-        update: fn(wire::ContentChunk) -> wire::SessionUpdate,
-    ) {
-        if text.is_empty() {
-            return;
-        }
-        if let Some(call) = parent(&event.path) {
-            return self.grow(&Self::call_name(&event.run, &call), text, false);
-        }
-        let id = wire::MessageId::new(format!("{}/{turn}.{attempt}", event.run));
-        self.editor.update(update(wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id)));
     }
 
     /// Shows a call for the first time. Returns whether it was known before.

@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// How long a test waits for the agent, which is far longer than a busy machine takes: only what hangs takes longer.
-const TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A model and its effort.
 type Built = (String, Option<String>);
@@ -172,6 +172,8 @@ pub(crate) struct Editor {
     seen: Arc<Mutex<Seen>>,
     changed: watch::Receiver<usize>,
     next: u64,
+    /// Whether it reads what the agent sends.
+    reads: watch::Sender<bool>,
     pub(crate) served: JoinHandle<Result<(), deepagents_acp::ServeError>>,
 }
 
@@ -216,11 +218,13 @@ impl Editor {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (tell, changed) = watch::channel(0);
         let (shared, answers, answer): (_, _, Arc<Answer>) = (seen.clone(), lines.downgrade(), Arc::new(answer));
+        let (reads, mut may_read) = watch::channel(true);
         tokio::spawn(async move {
             let seen = GiveUp(shared.clone());
             let mut from = BufReader::new(from).lines();
             let silent = |_| panic!("the agent was silent for {TIMEOUT:?} after {:?}", seen.0.lock().unwrap().updates);
             while let Ok(Some(line)) = tokio::time::timeout(TIMEOUT, from.next_line()).await.unwrap_or_else(silent) {
+                let _ = may_read.wait_for(|reads| *reads).await;
                 let message: Value = serde_json::from_str(&line).unwrap();
                 if let Some(reply) = shared.lock().unwrap().take(message, &*answer)
                     && let Some(lines) = answers.upgrade()
@@ -230,10 +234,15 @@ impl Editor {
                 tell.send_modify(|count| *count += 1);
             }
         });
-        let mut editor = Self { lines, seen, changed, next: 0, served };
+        let mut editor = Self { lines, seen, changed, next: 0, reads, served };
         let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
         assert_eq!(editor.call("initialize", params).await.unwrap()["protocolVersion"], 1);
         editor
+    }
+
+    /// Stops reading what the agent sends, or goes on with it.
+    pub(crate) fn read(&self, reads: bool) {
+        self.reads.send_replace(reads);
     }
 
     /// Sends a request. Returns a receiver of its response.
@@ -243,6 +252,16 @@ impl Editor {
         self.seen.lock().unwrap().waiting.insert(self.next, answered);
         self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
         answer
+    }
+
+    /// Sends a request. Returns a receiver of its response, and the ID under which it can be cancelled.
+    pub(crate) fn cancellable(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> (oneshot::Receiver<Result<Value, Value>>, u64) {
+        let answer = self.request(method, params);
+        (answer, self.next)
     }
 
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {

@@ -341,3 +341,34 @@ async fn a_session_whose_request_is_cancelled_while_it_opens_is_closed() {
     editor.disconnect().await;
     assert_eq!(host.closed.available_permits(), 0, "it is closed once");
 }
+
+#[tokio::test]
+async fn a_session_that_an_earlier_request_opened_stays_when_a_later_one_is_cancelled() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(1)));
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(model) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    editor.call("session/close", json!({"sessionId": session})).await.unwrap();
+    host.wait_closed().await;
+    let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    let (first, (second, id)) =
+        (editor.request("session/load", load.clone()), editor.cancellable("session/resume", load.clone()));
+    editor.notify("$/cancel_request", json!({"requestId": id}));
+    assert_eq!(second.await.unwrap().unwrap_err()["code"], -32800);
+    gate.add_permits(2);
+    first.await.unwrap().unwrap();
+    host.wait_closed().await;
+    assert_eq!(editor.say(&session, "Still there?").await, "end_turn");
+    // If neither is wanted, nothing stays open.
+    editor.call("session/close", json!({"sessionId": session})).await.unwrap();
+    let both = [(); 2].map(|()| editor.cancellable("session/load", load.clone()));
+    for (answer, id) in both {
+        editor.notify("$/cancel_request", json!({"requestId": id}));
+        assert_eq!(answer.await.unwrap().unwrap_err()["code"], -32800);
+    }
+    gate.add_permits(2);
+    let closed = editor.call("session/close", json!({"sessionId": session})).await;
+    assert_eq!(closed.unwrap_err()["code"], -32002, "both were withdrawn");
+}

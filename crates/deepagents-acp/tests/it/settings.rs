@@ -72,6 +72,54 @@ async fn a_prompt_sent_right_after_a_mode_is_in_that_mode() {
 }
 
 #[tokio::test]
+async fn a_mode_sent_while_its_session_is_loaded_applies_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Planned.")).build();
+    let host = Host::new(model.clone());
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    let gate = Arc::new(Semaphore::new(0));
+    for (method, set) in [
+        ("session/set_mode", json!({"sessionId": session, "modeId": "plan"})),
+        (
+            "session/set_config_option",
+            json!({"sessionId": session, "configId": "mode", "type": "select", "value": "plan"}),
+        ),
+    ] {
+        let host = Host { gate: Some((None, gate.clone())), ..host.clone() };
+        let mut editor = Editor::connect(host, json!({}), allows).await;
+        let loaded = editor.request("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []}));
+        let set = editor.request(method, set);
+        // The agent has received both before it builds.
+        editor.call("session/list", json!({})).await.unwrap();
+        gate.add_permits(1);
+        loaded.await.unwrap().unwrap();
+        set.await.unwrap().unwrap();
+        editor.say(&session, "Write a file.").await;
+        let last = model.requests().pop().unwrap();
+        assert!(last.messages.iter().any(|message| message.text().contains("plan mode is on")), "{method}");
+    }
+    let unknown = json!({"sessionId": "nobody", "modeId": "plan"});
+    assert_eq!(editor.call("session/set_mode", unknown).await.unwrap_err()["code"], -32002);
+}
+
+#[tokio::test]
+async fn a_mode_applies_while_the_agent_of_its_session_is_rebuilt() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let host = Host { gate: Some((Some("low"), gate.clone())), ..Host::new(ScriptedModel::new([])) };
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let set = |id: &str, value: &str| json!({"sessionId": session, "configId": id, "type": "select", "value": value});
+    let low = editor.request("session/set_config_option", set("effort", "low"));
+    let options = editor.call("session/set_config_option", set("mode", "auto")).await.unwrap();
+    assert_eq!(current(&options["configOptions"], "mode"), "auto");
+    editor.call("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(current(&low.await.unwrap().unwrap()["configOptions"], "mode"), "plan");
+}
+
+#[tokio::test]
 async fn plan_mode_changes_nothing_and_asks_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let write = || Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"}));

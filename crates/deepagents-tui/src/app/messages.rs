@@ -130,11 +130,11 @@ impl App {
         let thread = &self.session.thread;
         let is_moved = !self.kept.1.is_empty() && self.kept.0 != *thread;
         // What is stored with the thread needs no second copy.
-        let own = self.waiting.iter().filter(|waiting| waiting.to != Recipient::Thread);
-        let texts: Vec<String> = own.map(|waiting| waiting.text.clone()).collect();
-        if texts == self.kept.1 && !is_moved {
+        let own = self.waiting.iter().filter(|waiting| waiting.to != Recipient::Thread).map(|waiting| &waiting.text);
+        if own.clone().eq(&self.kept.1) && !is_moved {
             return;
         }
+        let texts: Vec<String> = own.cloned().collect();
         let thread = thread.clone();
         if let (Some(before), true) = (self.kept.0.take(), is_moved) {
             self.request(Effect::KeepWaiting { thread: before, texts: Vec::new() });

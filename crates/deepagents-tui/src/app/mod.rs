@@ -126,13 +126,13 @@ impl App {
             }
             Event::Choose(choices) => self.choose(choices),
             Event::Refreshed(choices) => {
-                if let Overlay::Picker(picker) = &mut self.overlay {
+                if let Some(picker) = self.overlay.picker_mut() {
                     picker.refresh(choices);
                 }
                 self.preview();
             }
             Event::Previewed { of, key, items } => {
-                if let Overlay::Picker(picker) = &mut self.overlay {
+                if let Some(picker) = self.overlay.picker_mut() {
                     picker.previewed(of, key, items);
                 }
             }

@@ -32,7 +32,7 @@ impl App {
 
     /// Requests the preview of the selected entry, if it has one.
     pub(super) fn preview(&mut self) {
-        if let Overlay::Picker(picker) = &self.overlay {
+        if let Some(picker) = self.overlay.picker_mut() {
             self.effects.extend(picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }));
         }
     }

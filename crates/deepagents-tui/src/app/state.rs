@@ -1,5 +1,6 @@
 //! The state of the interface.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deepagents::channels::Todo;
@@ -66,6 +67,15 @@ pub(crate) enum Overlay {
 impl Overlay {
     pub(crate) fn is_none(&self) -> bool {
         matches!(self, Self::None)
+    }
+
+    /// Returns the list that is open, also while the preview of an entry covers it.
+    pub(super) fn picker_mut(&mut self) -> Option<&mut Picker> {
+        match self {
+            Self::Picker(picker) => Some(picker),
+            Self::Pager(Pager { source: Source::Preview(picker), .. }) => Some(Arc::make_mut(picker)),
+            _ => None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents_tui::{Begin, Headless, Mode};
 use serde_json::{Value, json};
 
-use crate::world::{World, say};
+use crate::world::{TIMEOUT, World, say};
 
 fn command(text: &str) -> Turn {
     Turn::call("execute", json!({"command": text}))
@@ -158,7 +158,7 @@ async fn keys_typed_before_a_question_appears_do_not_answer_it() {
     std::fs::write(world.dir.path().join("go"), "").unwrap();
     let began = std::time::Instant::now();
     while !screens.text().contains("touch typed.txt") {
-        assert!(began.elapsed().as_secs() < 20, "{}", screens.text());
+        assert!(began.elapsed() < TIMEOUT, "{}", screens.text());
         screens.type_text("y").await;
         tokio::task::yield_now().await;
     }

@@ -106,6 +106,23 @@ async fn changes_are_not_shown_if_a_filter_has_a_name_that_cannot_be_given_to_gi
 }
 
 #[tokio::test]
+async fn changes_are_shown_however_much_git_warns() {
+    let world = World::new([]);
+    // The warnings about line endings fill a pipe.
+    let files: Vec<_> = (0..500).map(|at| world.dir.path().join(format!("f{at:0100}"))).collect();
+    let write = |text: &str| files.iter().for_each(|file| std::fs::write(file, text).unwrap());
+    write("alpha\n");
+    if !(world.git(&["init", "-q"]) && world.git(&["add", "."]) && world.git(&["commit", "-qm", "first"])) {
+        return deepagents_testing::skip::skip("git", "it cannot be run");
+    }
+    write("BETA\r\n");
+    assert!(world.git(&["config", "core.autocrlf", "input"]));
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/diff").await;
+    assert!(screens.wait_for("+BETA").await, "{}", screens.text());
+}
+
+#[tokio::test]
 async fn the_diff_command_explains_a_missing_repository() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);

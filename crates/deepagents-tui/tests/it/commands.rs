@@ -8,7 +8,7 @@ use deepagents_tui::Mode;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::world::{World, say};
+use crate::world::{TIMEOUT, World, say};
 
 #[tokio::test]
 async fn typing_narrows_the_menu_and_an_unknown_command_is_not_sent() {
@@ -574,7 +574,7 @@ fn processes_started_by_a_command_end_with_the_program() {
     // A zombie has ended too.
     let runs = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     let began = std::time::Instant::now();
-    while runs() && began.elapsed().as_secs() < 20 {
+    while runs() && began.elapsed() < TIMEOUT {
         std::thread::yield_now();
     }
     assert!(!runs());

@@ -4,7 +4,7 @@ use deepagents::models::scripted::Turn;
 use deepagents_tui::Mode;
 use serde_json::json;
 
-use crate::world::{World, say};
+use crate::world::{TIMEOUT, World, say};
 
 /// Appends the input of the hook to a file, as one line.
 const LOG: &str = r#"line=$(cat); printf '%s\n' "$line" >> told.jsonl"#;
@@ -18,7 +18,7 @@ async fn told(world: &World, lines: usize, field: &str) -> Vec<String> {
     let read = || std::fs::read_to_string(world.dir.path().join("told.jsonl")).unwrap_or_default();
     let began = std::time::Instant::now();
     while read().lines().filter(|line| !line.is_empty()).count() < lines {
-        assert!(began.elapsed().as_secs() < 20, "{}", read());
+        assert!(began.elapsed() < TIMEOUT, "{}", read());
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     let text = read();

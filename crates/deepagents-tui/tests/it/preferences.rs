@@ -5,7 +5,7 @@ use deepagents::models::scripted::Turn;
 use deepagents_tui::{Headless, Mode, Notifications, Preferences, UserTheme, check_key};
 use serde_json::json;
 
-use crate::world::{World, say};
+use crate::world::{TIMEOUT, World, say};
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
@@ -153,7 +153,7 @@ async fn one_status_line_command_runs_at_a_time_and_its_output_shows_at_once() {
     std::fs::write(world.dir.path().join("go"), "").unwrap();
     let runs = || world.read("runs");
     let began = std::time::Instant::now();
-    while runs().lines().count() < 2 && began.elapsed().as_secs() < 20 {
+    while runs().lines().count() < 2 && began.elapsed() < TIMEOUT {
         tokio::task::yield_now().await;
     }
     assert_eq!(runs(), "run\nrun\n");

@@ -1,8 +1,11 @@
 //! Messages that wait: for the run, for a decision, for other work.
 
+use std::sync::Arc;
+
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents_tui::{Begin, Mode};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::world::{World, say};
 
@@ -46,6 +49,74 @@ async fn a_message_that_a_run_took_before_its_question_is_delivered_once_also_if
     assert!(screens.wait_for("So be it.").await && screens.wait_idle().await, "{}", screens.text());
     assert_eq!(world.told().matches("PELICAN").count(), 1, "{}", world.told());
     assert!(world.model.requests().len() == 2 && !screens.text().contains("waiting:"), "{}", screens.text());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_sent_after_a_run_asked_and_before_that_is_shown_reaches_the_next_request() {
+    let mut world = World::new([]);
+    world.model = ScriptedModel::new([world.once("go", command("touch a.txt")), Turn::text("Both done.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "run it").await;
+    world.until_requested().await;
+    screens.type_text("PELICAN").await;
+    let thread = screens.thread().unwrap();
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    world.until_asked(&thread).await;
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_until_live("y yes").await, "{:?}", screens.live());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("Both done.").await && screens.wait_idle().await, "{}", screens.text());
+    assert_eq!((world.model.requests().len(), world.has("a.txt")), (2, true), "{}", screens.text());
+    assert_eq!(world.told().matches("PELICAN").count(), 1, "{}", world.told());
+    assert!(!screens.text().contains("waiting:"), "{}", screens.text());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_returns_a_message_and_what_was_stored_after_it_in_their_order() {
+    let mut world = World::new([]);
+    world.model = ScriptedModel::new([world.once("go", command("touch a.txt"))]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "run it").await;
+    world.until_requested().await;
+    say(&mut screens, "PELICAN").await;
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_until_live("y yes").await, "{:?}", screens.live());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("was left undecided").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/undo").await;
+    assert!(screens.wait_for("undone").await && screens.wait_idle().await, "{}", screens.text());
+    let live = screens.live();
+    let at = |words: &str| live.iter().position(|row| row.contains(words));
+    assert!(at("› run it").is_some() && at("› run it") < at("PELICAN"), "{live:?}");
+    assert!(!screens.live().join("\n").contains("waiting:"), "{live:?}");
+}
+
+#[tokio::test]
+async fn ctrl_c_stops_the_opening_of_a_thread_and_returns_what_was_typed_or_ends_the_program() {
+    let world = World::new([Turn::text("First.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "first").await;
+    assert!(screens.wait_for("First.").await && screens.wait_idle().await, "{}", screens.text());
+    let thread = screens.thread().unwrap();
+    let mut world = world;
+    for quits in [false, true] {
+        let gate = Arc::new(Notify::new());
+        world.gate = Some(gate.clone());
+        let mut screens = world.screens(Mode::Ask);
+        say(&mut screens, &format!("/resume {thread}")).await;
+        say(&mut screens, "typed meanwhile").await;
+        assert!(screens.live().join("\n").contains("waiting: typed meanwhile"), "{:?}", screens.live());
+        screens.press("ctrl-c").await.unwrap();
+        if quits {
+            screens.press("ctrl-c ctrl-c").await.unwrap();
+            assert!(screens.has_ended(), "{}", screens.text());
+            continue;
+        }
+        gate.notify_one();
+        assert!(screens.wait_for("First.").await && screens.wait_idle().await, "{}", screens.text());
+        assert!(screens.live().join("\n").contains("› typed meanwhile"), "{:?}", screens.live());
+        assert_eq!(world.model.requests().len(), 1, "it was not sent");
+    }
 }
 
 #[tokio::test]
