@@ -109,7 +109,9 @@ pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFi
 pub(crate) fn shell(files: &LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<LocalShell> {
     let given = args.env.iter().map(|(name, value)| match value.clone().or_else(|| env(name)) {
         Some(value) => Ok((name.clone(), value)),
-        None => bail!("the variable {name} given with --env is not set; set it, or give --env {name}=VALUE"),
+        None => bail!(WrongUsage::new(format!(
+            "the variable {name} given with --env is not set; set it, or give --env {name}=VALUE"
+        ))),
     });
     let mut variables = given.collect::<Result<Vec<_>>>()?;
     let tools = ToolChains::find(env);

@@ -150,7 +150,10 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         _ => None,
     };
     if task.is_some() {
-        let tip = "put the task in quotes, as in `deepagents run \"Summarise README.md\"`";
+        let tip = match error.kind() {
+            ErrorKind::InvalidSubcommand => "to give a task, use `run`, as in `deepagents run \"Summarise README.md\"`",
+            _ => "put the task in quotes, as in `deepagents run \"Summarise README.md\"`",
+        };
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if let Some(ContextValue::String(subcommand)) = error.get(ContextKind::InvalidSubcommand)

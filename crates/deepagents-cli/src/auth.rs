@@ -235,6 +235,9 @@ fn piped(input: &mut impl Read) -> Result<String> {
         }
     }
     let text = String::from_utf8(line).map_err(|_| WrongUsage::new("the key on stdin is not text in UTF-8"))?;
+    if text.trim().is_empty() {
+        bail!(WrongUsage::new("there is no key on stdin: pipe it, or call this at a terminal and type it"));
+    }
     if !input.buffer().trim_ascii().is_empty() {
         bail!(WrongUsage::new("stdin has several lines, but a key is a single line"));
     }

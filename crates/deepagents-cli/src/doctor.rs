@@ -74,16 +74,21 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
 
 /// Describes the program, the system, the keys and the model, one per line.
 pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
-    let model = model_choice::choose(model, base_url, &env);
+    let chosen = model_choice::choose(model, base_url, &env);
     let keys = keys();
     let mut keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
     keys.extend(auth::problem().map(|problem| format!("; stored keys: {problem}")));
-    let model = match model {
-        Ok(choice) => choice.to_string(),
+    let args =
+        AgentArgs { model: model.map(str::to_owned), base_url: base_url.map(str::to_owned), ..AgentArgs::default() };
+    let chosen = match chosen {
+        Ok(choice) => match model_choice::make(&choice, &args) {
+            Ok(_) => choice.to_string(),
+            Err(error) => format!("{choice}; runs cannot start with it: {error}"),
+        },
         Err(error) => format!("none: {error}"),
     };
     format!(
-        "deepagents {} on {} {}, kernel {}\nkeys: {keys}\nmodel: {model}",
+        "deepagents {} on {} {}, kernel {}\nkeys: {keys}\nmodel: {chosen}",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS,
         std::env::consts::ARCH,

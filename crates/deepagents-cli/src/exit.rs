@@ -78,8 +78,8 @@ fn of_error(error: &anyhow::Error) -> (Exit, Option<String>) {
     // Only the outermost error: a broken connection further down the chain is not the output.
     match error.downcast_ref::<io::Error>() {
         Some(closed) if closed.kind() == io::ErrorKind::BrokenPipe => (Exit::PipeClosed, None),
-        // An I/O error without context is one of writing the output.
-        Some(bare) if error.chain().count() == 1 => {
+        // An I/O error without context is one of writing the output, unless it stands for another error.
+        Some(bare) if error.chain().count() == 1 && bare.get_ref().is_none() => {
             (Exit::Failed, Some(format!("the output could not be written: {bare}")))
         }
         Some(cause) => (Exit::Failed, Some(with_cause(error, cause))),
@@ -116,6 +116,10 @@ mod tests {
         assert_eq!(of_error(&said), (Exit::PipeClosed, None));
         let connection = anyhow::Error::from(io::Error::other(closed())).context("the server");
         assert_eq!(of_error(&connection).0, Exit::Failed);
+        let output = anyhow::Error::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(of_error(&output).1.unwrap().starts_with("the output could not be written: "));
+        let other = anyhow::Error::from(io::Error::other("the rules cannot be parsed"));
+        assert_eq!(of_error(&other), (Exit::Failed, Some("the rules cannot be parsed".to_owned())));
         assert_eq!(of_error(&anyhow!("no")), (Exit::Failed, Some("no".to_owned())));
     }
 }

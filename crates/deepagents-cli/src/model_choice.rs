@@ -178,7 +178,9 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
     }
     if base_url.is_some() {
         // Never send a key to an address that it was not meant for.
-        bail!(WrongUsage::new("--base-url needs a model too: add --model with the model's name on that server"));
+        bail!(WrongUsage::new(format!(
+            "an address needs a model too: give the model's name on that server with --model or {MODEL_VARIABLE}"
+        )));
     }
     for provider in ordered_providers() {
         if let (Some(variable), Some(model)) = (provider.key_variable, default_model(provider.name))
@@ -186,6 +188,9 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
         {
             return Ok(Choice { name: format!("{}:{model}", provider.name), reason: Reason::Key(variable) });
         }
+    }
+    if let Some(problem) = auth::problem() {
+        bail!("the stored keys cannot be used: {problem}");
     }
     bail!(
         "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, store a key with `deepagents auth set \

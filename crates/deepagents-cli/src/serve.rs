@@ -59,7 +59,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
             Some(config) => (running.tls(config.clone()), "https"),
             None => (running, "http"),
         };
-        let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
+        let listener = TcpListener::bind(listen)
+            .await
+            .with_context(|| format!("cannot listen on {listen}; --listen chooses another address"))?;
         let address = format!("{scheme}://{}", listener.local_addr()?);
         output::remark(&format!("serving {names} at {address}; Ctrl-C stops it"));
         if args.open {

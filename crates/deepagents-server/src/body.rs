@@ -33,8 +33,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 /// Returns the error message, preceded by the name of the field if there is one.
 pub(crate) fn with_field(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     match error.path().iter().next() {
+        None | Some(serde_path_to_error::Segment::Unknown) => error.inner().to_string(),
         Some(_) => format!("`{}`: {}", error.path(), error.inner()),
-        None => error.inner().to_string(),
     }
 }
 

@@ -57,13 +57,10 @@ impl Tool for PlaceOrder {
     }
 }
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let stock = tool_fn("stock", "Lists what there is.", |_: Nothing, _cx| async { Ok("1 tea, 2 coffee") })
-        .effect(Effect::Read);
+    let stock =
+        tool_fn("stock", "Lists what there is.", |(): (), _cx| async { Ok("1 tea, 2 coffee") }).effect(Effect::Read);
     let schema =
         json!({"type": "object", "properties": {"cents": {"type": "integer", "minimum": 0}}, "required": ["cents"]});
     let pay = json_tool("pay", "Pays.", schema, |args: Value, _cx| async move {

@@ -10,12 +10,12 @@ use deepagents::core::journal::{Claim, Journal, JournalError, Lease, RunStatus, 
 use deepagents::core::tool::tool_fn;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, MemoryJournal, RunInput};
-use serde_json::{Value, json};
+use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn agent(journal: Arc<dyn Journal>, turns: Vec<Turn>) -> Result<DeepAgent> {
-    let count = tool_fn("count", "Counts the parcels.", |_: Value, _cx| async { Ok("14 parcels") });
+    let count = tool_fn("count", "Counts the parcels.", |(): (), _cx| async { Ok("14 parcels") });
     Ok(DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal).tool(count).build()?)
 }
 

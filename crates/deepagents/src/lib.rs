@@ -107,3 +107,8 @@ pub use deepagents_otel as otel;
 /// Agents on remote servers.
 #[cfg(feature = "remote")]
 pub use deepagents_remote as remote;
+
+/// Compiles the code of the README.
+#[cfg(all(doctest, feature = "models"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

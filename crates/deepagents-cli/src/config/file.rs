@@ -109,9 +109,11 @@ impl Settings {
 }
 
 fn document(file: &Path, text: &str) -> Result<DocumentMut, ConfigError> {
-    text.parse::<DocumentMut>().map_err(|error| ConfigError::Syntax {
-        file: file.to_owned(),
-        why: error.to_string().trim().replace('\n', " "),
+    text.parse::<DocumentMut>().map_err(|error| {
+        // Its first line says where; the excerpt of the file between the two needs several lines.
+        let whole = error.to_string();
+        let why = format!("{}: {}", whole.lines().next().unwrap_or_default(), error.message());
+        ConfigError::Syntax { file: file.to_owned(), why }
     })
 }
 

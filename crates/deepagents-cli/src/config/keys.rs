@@ -65,7 +65,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("effort", Kind::OneOf(EFFORTS), "", "how much the model thinks").variable("DEEPAGENTS_EFFORT"),
     key("text_tool_calls", Kind::Flag, "false", "run tool calls that the model writes into its text"),
     key("tool_search", Kind::Flag, "false", "let the model search for MCP tools instead of listing them all"),
-    key("approve", Kind::OneOf(MODES), "ask", "the mode that the screens start in").users(),
+    key("approve", Kind::OneOf(MODES), "ask", "the mode that the screens start in; `run` takes --approve").users(),
     key(
         "theme",
         Kind::Text,

@@ -44,7 +44,7 @@ pub(super) fn serve(listen: SocketAddr, thinking: Duration, typing: Duration) ->
     }
     runtime::start()?.block_on(async {
         let running = server(thinking, typing).await?.start().await?;
-        let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
+        let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}; --listen chooses another address"))?;
         let address = format!("http://{}/?thread={THREAD}", listener.local_addr()?);
         output::print(&format!(
             "A demo without a key: the model's answers are a fixed script, kept in memory.\n\n{address}\n\nSay: {}\nCtrl-C ends it.",

@@ -202,6 +202,8 @@ fn a_key_is_stored_privately_is_used_and_can_be_forgotten() {
     assert!(none.wrong_usage().contains("`deepagents auth list` shows the stored ones"), "{none:?}");
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "two words\n");
     assert!(refused.one_message().contains("that is not a key"));
+    let empty = finish_with(&mut place.command(&["auth", "set", "openai"]), "\n");
+    assert!(empty.wrong_usage().contains("there is no key on stdin"), "{empty:?}");
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\nsk-two\n");
     assert!(refused.wrong_usage().contains("stdin has several lines"), "{refused:?}");
     // The writer may keep the pipe open.
@@ -227,6 +229,8 @@ fn a_key_is_stored_privately_is_used_and_can_be_forgotten() {
     fs::write(&file, "{").unwrap();
     assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and add your keys again"));
     assert!(place.out(&["doctor"]).contains("none are set; stored keys: "));
+    let run = finish(&mut place.command(&["run", "--root", ".", "x"]));
+    assert!(run.one_message().contains("the stored keys cannot be used: "), "{run:?}");
 }
 
 #[test]

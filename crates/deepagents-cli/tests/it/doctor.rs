@@ -136,4 +136,8 @@ fn the_doctor_names_settings_that_stop_every_run_and_their_model() {
     assert!(report["settings"]["error"].as_str().unwrap().contains("config.toml"), "{report}");
     let fine = doctor("model = \"openai:gpt-5.2\"\n", &[]);
     assert!(fine.out.contains("model: openai:gpt-5.2") && !fine.out.contains("settings:"), "{fine:?}");
+    let bare = doctor("model = \"gpt-5.2\"\n", &[]);
+    assert!(bare.out.contains("model: gpt-5.2; runs cannot start with it: `gpt-5.2` does not name"), "{bare:?}");
+    let open = doctor("theme = \"dark\n", &[]);
+    assert!(open.out.contains("at line 1, column 14: ") && !open.out.contains('|'), "{open:?}");
 }

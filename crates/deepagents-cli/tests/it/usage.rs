@@ -24,12 +24,13 @@ fn a_usage_error_shows_the_usage_and_the_alternatives() {
 
 #[test]
 fn forgetting_run_or_the_quotes_of_a_task_gets_a_tip() {
-    for task in [&["Summarise the notes"][..], &["run", "Summarise", "the", "notes"]] {
-        let said = said(task);
-        assert!(said.contains("tip: put the task in quotes, as in `deepagents run \"Summarise"), "{said}");
-    }
+    let forgotten = said(&["Summarise the notes"]);
+    assert!(forgotten.contains("tip: to give a task, use `run`, as in `deepagents run \"Summarise"), "{forgotten}");
+    let unquoted = said(&["run", "Summarise", "the", "notes"]);
+    assert!(unquoted.contains("tip: put the task in quotes, as in `deepagents run \"Summarise"), "{unquoted}");
     for other in [&["thread", "list"][..], &["run", "--modl", "x", "Go"], &["threads", "show", "a", "b"]] {
-        assert!(!said(other).contains("put the task in quotes"), "{other:?}");
+        let said = said(other);
+        assert!(!said.contains("task in quotes") && !said.contains("to give a task"), "{said}");
     }
 }
 
