@@ -15,12 +15,18 @@ fn main() {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     // The functions that run at the start are a twelfth of the code, but the system maps 64 kB around each of them. Next to
-    // each other, they take 8 MB less memory. Only `lld` and GNU's `ld` read such a script, so it is left out if somebody has
-    // chosen a linker.
+    // each other, they take 8 MB less memory. Only `lld` and GNU's `ld` read such a script.
     let chosen = !var("RUSTC_LINKER").is_empty() || var("CARGO_ENCODED_RUSTFLAGS").contains("link");
-    if var("PROFILE") == "release" && !chosen {
+    if var("PROFILE") == "release" && !chosen && reads_scripts() && !var("CARGO_MANIFEST_DIR").is_empty() {
         println!("cargo::rustc-link-arg-bins=-T{}/startup.ld", var("CARGO_MANIFEST_DIR"));
     }
+}
+
+/// Whether the linker that the C compiler calls is `lld` or GNU's `ld`.
+fn reads_scripts() -> bool {
+    let Ok(output) = Command::new("cc").arg("-Wl,--version").output() else { return false };
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().next().is_some_and(|line| line.starts_with("GNU ld ") || line.contains("LLD "))
 }
 
 /// The version of this system's C library, where that is glibc.

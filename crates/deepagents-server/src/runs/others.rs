@@ -90,7 +90,11 @@ pub(crate) async fn live(app: &Arc<App>, record: &RunRecord) -> Result<Option<Ar
 /// Ends a run in whichever process executes it. The request is stored, so that a process that resumes the run ends it,
 /// too.
 pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<()> {
-    open::request_cancel(app, &run.thread, &run.id, how).await?;
+    let stored = open::request_cancel(app, &run.thread, &run.id, how).await;
+    // A run of this process ends here even if the storage is unavailable.
+    if run.recovered {
+        stored?;
+    }
     run.end(how);
     Ok(())
 }

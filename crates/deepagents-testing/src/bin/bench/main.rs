@@ -47,7 +47,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 // As a host of thousands of agents should choose it.
-#[cfg(not(target_env = "msvc"))]
+#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -98,6 +98,8 @@ fn measure() -> Result<ExitCode> {
     // `journal` needs no model, and may be the first argument.
     let url = args.next_if(|arg| arg != "journal").filter(|url| url != "-");
     let case = args.next().context("usage: bench URL CASE [ARGS]; --help lists the cases")?;
+    let needs_model = matches!(case.as_str(), "cold" | "loop" | "many" | "fan");
+    ensure!(url.is_some() || !needs_model, "`{case}` needs the URL of a model server");
     let config = ModelConfig { api_key: Some("any".into()), base_url: url, ..ModelConfig::default() };
     let mut registry = Registry::new();
     registry.configure("anthropic", config);
