@@ -91,7 +91,10 @@ def rows(data):
             found[name] = made
     for name in list(found):
         # A name without a date is an alias of some version, whose end date is unknown.
-        found.setdefault(DATED.sub("", name), found[name][:-1] + [""])
+        undated = found.setdefault(DATED.sub("", name), found[name][:-1] + [""])
+        # The source forgets that some aliases reason; "r" is the last of the flags.
+        if "r" in found[name][2] and "r" not in undated[2]:
+            undated[2] += "r"
     # A dated name is redundant if a prefix of it has the same data.
     same = lambda text: text.replace(".", "-")
     kept = {}

@@ -1,5 +1,7 @@
 //! `deepagents doctor`.
 
+use std::path::Path;
+
 use anyhow::Result;
 use deepagents::fs::sandbox::Sandbox;
 use serde_json::json;
@@ -9,18 +11,20 @@ use crate::exit::{self, Exit};
 use crate::model_choice::{self, env, key_variable, ordered_providers};
 use crate::render::json_text;
 use crate::threads::database;
-use crate::{auth, config, runtime};
+use crate::{auth, config, hooks, mcp, runtime};
 
 /// Reports what this machine has, without changing anything.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let sandbox = Sandbox::new().probe();
     let keys = keys();
-    let settings = config::for_agent(&AgentArgs::default());
-    let (named, address) = match &settings {
-        Ok((options, _)) => (options.model.as_deref(), options.base_url.as_deref()),
-        Err(_) => (None, None),
+    let (named, address, settings) = match config::for_agent(&AgentArgs::default()) {
+        Ok((options, problems)) => (options.model, options.base_url, Ok(problems)),
+        Err(error) => (None, None, Err(error)),
     };
+    let (named, address) = (named.as_deref(), address.as_deref());
     let model = model_choice::choose(named, address, &env);
+    let here = Path::new(".");
+    let parts = [("settings", settings), ("hooks", hooks::problems(here)), ("mcp", mcp::problems(here))];
     let place = database::place(&args.database).and_then(|path| {
         let is_there = database::is_there(&path)?;
         // If there is no database, check that one can be created.
@@ -42,20 +46,22 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
                 _ => None,
             },
         });
-        let report = json!({
+        let mut report = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "system": std::env::consts::OS,
             "architecture": std::env::consts::ARCH,
             "kernel": kernel(),
             "sandbox": sandbox,
             "keys": keys,
-            "settings": match &settings {
-                Ok((_, problems)) => json!({"problems": problems}),
-                Err(error) => json!({"error": error.to_string()}),
-            },
             "model": model.as_ref().ok().map(|choice| &choice.name),
             "threads": threads,
         });
+        for (part, problems) in &parts {
+            report[part] = match problems {
+                Ok(problems) => json!({"problems": problems}),
+                Err(error) => json!({"error": error.to_string()}),
+            };
+        }
         return exit::shown(&json_text(&report)?);
     }
     let threads = match (place, threads) {
@@ -64,12 +70,11 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         (Ok((_, path)), Some(Ok(count))) => format!("{}, {count} stored", path.display()),
         (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
     };
-    let settings = match &settings {
-        Ok((_, problems)) if problems.is_empty() => String::new(),
-        Ok((_, problems)) => format!("settings: {}\n", problems.join("\n          ")),
-        Err(error) => format!("settings: runs cannot start with them: {error}\n"),
-    };
-    exit::shown(&format!("{}\n{settings}threads: {threads}\n{sandbox}", machine(named, address)))
+    let parts = parts.map(|(part, problems)| match problems {
+        Ok(problems) => problems.iter().map(|problem| format!("{part}: {problem}\n")).collect(),
+        Err(error) => format!("{part}: runs cannot start with them: {error}\n"),
+    });
+    exit::shown(&format!("{}\n{}threads: {threads}\n{sandbox}", machine(named, address), parts.concat()))
 }
 
 /// Describes the program, the system, the keys and the model, one per line.

@@ -7,6 +7,8 @@ use anyhow::{Result, bail};
 use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{Backend, VPath};
 
+use crate::exit::WrongUsage;
+
 /// The program's own directory, in a root and in the user's home.
 pub(crate) const OWN: &str = ".deepagents";
 
@@ -34,10 +36,10 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
         _ if temporary.contains(&root) => "a directory for temporary files",
         _ => return Ok(()),
     };
-    bail!(
+    bail!(WrongUsage::new(format!(
         "{} is {what}, and the agent could use all of it: change to a project, or name a directory with --root",
         root.display()
-    )
+    )))
 }
 
 /// Returns the user's home directory, even if the environment does not name it.

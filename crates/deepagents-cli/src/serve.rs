@@ -35,11 +35,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let listen = listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 8123)));
     let access = Access::read(args, &project.settings)?;
     if !listen.ip().is_loopback() && !access.asks() {
-        bail!(
+        bail!(WrongUsage::new(format!(
             "anyone who can reach {listen} could do everything; say who may call with --tokens FILE, or listen on an address of this \
              machine, such as 127.0.0.1:{}",
             listen.port()
-        );
+        )));
     }
     if args.project.is_none() {
         own_files::check_root(args.agent.root.as_deref())?;

@@ -78,6 +78,22 @@ pub struct CallId {
     pub index: u32,
 }
 
+impl CallId {
+    /// Returns the path of a sub-agent that this call runs: the agent's path and `LABEL:TURN.INDEX`. The label is that
+    /// of its [`ChildScope`](crate::tool::ChildScope); those of the tool `task` are labelled `task`.
+    ///
+    /// ```
+    /// use deepagents_core::tool::CallId;
+    /// let call = CallId { path: vec!["task:0.1".to_owned()], turn: 2, index: 0 };
+    /// assert_eq!(call.child_path("task"), ["task:0.1", "task:2.0"]);
+    /// ```
+    #[must_use]
+    pub fn child_path(&self, label: &str) -> Vec<String> {
+        let own = format!("{label}:{}.{}", self.turn, self.index);
+        self.path.iter().cloned().chain([own]).collect()
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in &self.path {

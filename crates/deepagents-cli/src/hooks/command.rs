@@ -1,13 +1,14 @@
 //! `deepagents hooks`.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use deepagents::fs::LocalBackend;
 use deepagents::middleware::hooks::{HookAnswer, HookEvent, HookPermission, HookRun, HookRunner};
 use serde_json::{Value, json};
 
-use super::find::{brought as found, find, place};
+use super::find::{FoundHooks, brought as found, find_quietly, place};
 use crate::args::{AgentArgs, HooksArgs, HooksCommand};
 use crate::exit::{Exit, WrongUsage};
 use crate::own_files::OwnFiles;
@@ -18,14 +19,11 @@ use crate::{agent, output, runtime};
 
 /// Lists hooks, or runs those of an event.
 pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
-    let options = AgentArgs { no_memory: true, no_skills: true, no_agents: true, ..AgentArgs::at(&args.root) };
+    let options = only_hooks(&args.root);
     let files = agent::open(&options, None)?;
     runtime::start()?.block_on(async {
-        // Even a look does not run hooks that the user has not agreed to.
-        let brought = Brought::find(&options, &files, Undecided::LeaveOut).await?;
-        let own = OwnFiles::inside(options.directory(), None, None)?;
-        let confinement = agent::Shape::from_args(&options)?.confinement(&files, &own);
-        let runner = find(&options, &brought, confinement).await?;
+        let (FoundHooks { runner, problems }, brought) = agreed_to(&options, &files).await?;
+        output::remarks(problems);
         match &args.command {
             HooksCommand::List => {
                 list(runner.as_ref(), args.json)?;
@@ -37,6 +35,28 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
             HooksCommand::Test { event, input } => test(runner.as_ref(), event, input, args.json).await,
         }
     })
+}
+
+/// Returns the problems with the hooks of a directory.
+///
+/// # Errors
+/// Returns an error if runs cannot start because of them.
+pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
+    let options = only_hooks(root);
+    let files = agent::open(&options, None)?;
+    Ok(runtime::start()?.block_on(agreed_to(&options, &files))?.0.problems)
+}
+
+fn only_hooks(root: &Path) -> AgentArgs {
+    AgentArgs { no_memory: true, no_skills: true, no_agents: true, ..AgentArgs::at(root) }
+}
+
+/// Finds the hooks of a directory that the user has agreed to: even a look does not run others.
+async fn agreed_to(options: &AgentArgs, files: &LocalBackend) -> Result<(FoundHooks, Brought)> {
+    let brought = Brought::find(options, files, Undecided::LeaveOut).await?;
+    let own = OwnFiles::inside(options.directory(), None, None)?;
+    let confinement = agent::Shape::from_args(options)?.confinement(files, &own);
+    Ok((find_quietly(options, &brought, confinement).await?, brought))
 }
 
 /// Whether the directory's hooks, if there are any, may be used.

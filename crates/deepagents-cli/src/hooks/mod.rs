@@ -4,5 +4,5 @@ mod command;
 mod find;
 mod sender;
 
-pub(crate) use command::hooks;
+pub(crate) use command::{hooks, problems};
 pub(crate) use find::{FoundHooks, brought, commands_run, find, find_quietly, programs_run};

@@ -17,7 +17,7 @@ use deepagents::core::model::ChatModel;
 use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, SamplingModel, ServerConfig, ToolReview};
 use deepagents::trust::FoundItem;
 
-use crate::args::{AgentArgs, McpArgs, McpCommand};
+use crate::args::{AgentArgs, McpArgs, McpCommand, McpSources};
 use crate::exit::Exit;
 use crate::output;
 use crate::own_files::{of_user, user_directory};
@@ -194,6 +194,13 @@ fn configs(found: &Found) -> (Vec<(String, ServerConfig)>, Vec<String>) {
         }
     }
     (configs, problems)
+}
+
+/// Returns the problems with the servers of a directory, also of those that the user has not agreed to.
+pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
+    let (found, mut problems) = discover::find_quietly(&McpSources::default(), root, |_| true)?;
+    problems.extend(configs(&found).1);
+    Ok(problems)
 }
 
 /// Returns the options with the model for servers that may use sampling.

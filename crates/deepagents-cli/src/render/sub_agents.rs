@@ -116,9 +116,7 @@ impl SubAgentView {
 /// Returns a sub-agent's name and task, as the call that runs it gives them.
 fn head(name: &str, path: &[String], running: &BTreeMap<CallId, String>) -> String {
     let name = first_line(name, MAX_LINE_CHARS);
-    let Some((own, above)) = path.split_last() else { return name };
-    let call =
-        running.iter().find(|(call, _)| call.path == above && *own == format!("task:{}.{}", call.turn, call.index));
+    let call = running.iter().find(|(call, _)| call.child_path("task") == path);
     match call.and_then(|(_, shown)| shown.split_once(' ')) {
         Some((_, task)) => format!("{name}: {task}"),
         None => name,

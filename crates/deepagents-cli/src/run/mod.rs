@@ -17,28 +17,23 @@ mod prompt;
 mod question;
 mod recording;
 mod session;
+mod setup;
 mod stdin;
 mod stream;
 
-use std::io::{self, IsTerminal};
-
 use anyhow::{Result, bail};
-use deepagents::Update;
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::remembered::RuleScope;
+use deepagents::{DeepAgent, Update};
 
 use crate::again::Again;
-use crate::agent::ModeAsks;
-use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, hidden};
+use crate::args::{Approve, InputFormat, RunArgs, hidden};
 use crate::exit::{Exit, WrongUsage};
-use crate::own_files::{self, OwnFiles};
+use crate::model_choice::{Choice, Reason};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
-use crate::runtime::RunThread;
-use crate::threads::{note, undo, with_model_of};
 use crate::tracing::Tracing;
-use crate::trust::Undecided;
-use crate::{agent, config, mcp, model_choice, output, permissions, slash};
+use crate::{output, permissions, slash};
 
 use always::{Commands, Rules};
 pub(crate) use approvals::Decisions;
@@ -47,92 +42,21 @@ use drive::{drive, stream_turns};
 pub(crate) use drive::{play, replay};
 pub(crate) use exit_status::RunContext;
 pub(crate) use failure::{model_failure, other_failure};
-use given::{answer_format, task};
-use piped::Piped;
 pub(crate) use process::{ThisProcess, is_gone};
 use prompt::Person;
 use recording::Recording;
-use session::{Found, Session};
+use session::Session;
+use setup::{Parts, Request};
+use stdin::Lines;
 pub(crate) use stdin::piped;
-use stdin::{Lines, Task};
 use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
-    let mut options = config::completed(&args.agent)?;
-    // Report errors in the command line before anything that takes time.
-    let task = task(args)?;
-    own_files::check_root(options.root.as_deref())?;
-    let mut shape = agent::Shape::from_args(&options)?;
-    shape.check()?;
-    let runtime = RunThread::start()?;
-    let found = runtime.block_on(Found::open(args))?;
-    if let Some(agent) = found.as_ref().and_then(|found| with_model_of(&args.agent, &found.info)) {
-        (options, _) = config::for_agent(&agent)?;
-    }
-    let options = &options;
-    let hidden_before = found.as_ref().map_or(&[][..], |found| &found.redact);
-    if let Some(remark) = note::keep_redaction(&mut shape.redact, &args.agent.redact, hidden_before)
-        && !args.quiet
-    {
-        output::remark(&remark);
-    }
-    // With --json, stdin is for a program's answers; it may also hold the task.
-    let reads_stdin = args.json || matches!(task, Task::OnStdin);
-    let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
-    let mode = session::mode(args, found.as_ref(), is_person_there)?;
-    let is_kept = args.approve.is_none() && found.as_ref().is_some_and(|found| found.mode.is_some());
-    let mode_source = approvals::mode_source(mode, args.screens, is_kept);
-    if mode == Approve::Ask && matches!(task, Task::OnStdin) {
-        bail!(WrongUsage::new("with --approve ask, stdin is for your answers: give the task on the command line"));
-    }
-    // Text piped in beside a task belongs to it, unless stdin is for answers or messages.
-    let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;
-    // With --json, stdin belongs to the program and is read only if --stdin is given.
-    let beside = if is_free && (args.stdin || !args.json) { Piped::begin() } else { None };
-    (shape.asks, shape.max_turns) = (ModeAsks::of(mode), args.max_turns);
-    let (store, unrecorded) =
-        if args.no_save { (None, None) } else { undo::store_for(&args.database, options.directory())? };
-    let files = agent::open(options, store)?;
-    let (choice, model) = model_choice::chosen(options)?;
-    if args.max_cost.is_some() && model.profile().price.is_none() {
-        let name = &choice.name;
-        let words =
-            format!("the price of {name} is not known, so --max-cost cannot be enforced; use --max-tokens instead");
-        bail!(WrongUsage::new(words));
-    }
-    let (model, unknown_window) = runtime.block_on(model_choice::with_window(model, &choice, options))?;
-    // A recorded run has no sub-agents from files.
-    let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
-    let undecided = Undecided::for_run(options, reads_stdin);
-    let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
-    let surroundings = runtime.block_on(shape.enter(&wanted, files.clone(), &own, undecided))?;
-    let typing = runtime.block_on(slash::Commands::find(options, &files, undecided))?;
-    let mut servers = mcp::servers(options, undecided, mode == Approve::Ask, Vec::new(), &model)?;
-    if args.record.is_some() && servers.take().is_some() {
-        output::remark("MCP servers are not used in a recorded run");
-    }
-    let mut builder = surroundings.give(shape.builder(model));
-    if let Some(servers) = &servers {
-        runtime.block_on(servers.ask_again(options.directory(), undecided))?;
-        builder = builder.mcp(&servers.all);
-    }
-    // A recording is replayed where those files and models do not exist.
-    if args.record.is_none() {
-        builder = agent::with_agents(builder, options)?;
-    }
-    if let Some(file) = &args.json_schema {
-        builder = builder.response_format(answer_format(file)?);
-    }
-    let hooks = runtime.block_on(surroundings.hooks(options))?;
-    if hooks.is_some() && args.record.is_some() {
-        bail!("hooks cannot be part of a recording: give --no-hooks to record without them");
-    }
-    let permissions = if mode == Approve::Auto { "bypassPermissions" } else { "default" };
-    let hooks = hooks.map(|hooks| hooks.permission_mode(move || permissions.to_owned()));
-    if let Some(hooks) = &hooks {
-        builder = builder.hooks(hooks.clone());
-    }
+    let mut request = Request::read(args)?;
+    let parts = request.parts()?;
+    let Request { options, mut shape, task, beside, found, mode, mode_source, is_person_there, runtime, .. } = request;
+    let Parts { mut builder, choice, typing, servers, hooks, definitions, warnings } = parts;
     let task = task.read(&typing, beside, args.stdin)?;
     let mut session = runtime.block_on(Session::open(
         args,
@@ -171,26 +95,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     slash::check_skill(skill, &skills)?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return Ok(Recording::None) };
-        shape.carried = shape.context_files.read_contents(&*surroundings.definitions).await?;
+        shape.carried = shape.context_files.read_contents(&*definitions).await?;
         Recording::record(file, serde_json::to_value(&shape)?).await
     })?;
-    if choice.reason != model_choice::Reason::Named && !args.quiet {
-        output::remark(&format!("using {choice}"));
-    }
-    if !args.quiet && !args.json {
-        output::remarks(unknown_window.as_deref().into_iter().chain(unrecorded));
-    }
-    if let Some(thread) = session.kept.as_deref().filter(|_| session.is_over && !args.quiet) {
-        output::remark(&format!(
-            "the last run of thread {thread} has ended with this result; to continue, say what to do next"
-        ));
-    }
-    let again = Again::new(args.agent.root.as_deref(), &args.database);
-    let again = match (is_talk, args.json) {
-        (true, _) => again.stream_json(),
-        (false, true) => again.json(),
-        (false, false) => again,
-    };
+    remark_before(args, &choice, &warnings, &session);
     let limits = RunContext {
         turns: args.max_turns,
         tokens: args.max_tokens,
@@ -198,7 +106,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
-        again,
+        again: again(args),
         note: std::mem::take(&mut session.note),
         has_shape: args.json_schema.is_some(),
         waits: args.wait_background || session.waits,
@@ -230,16 +138,50 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         agent: agent.clone(),
         resumes: args.resumes(),
     }));
-    let mut renderer: Box<dyn Renderer> = if args.json {
-        Box::new(JsonLines)
-    } else if args.quiet || args.json_schema.is_some() {
-        Box::new(AnswerOnly::new(args.json_schema.is_some()))
-    } else {
-        let mut live = Live::new(session.kept.clone());
-        if let Some(thread) = &session.kept {
-            live = live.before(&runtime.block_on(agent.state(thread))?);
-        }
-        Box::new(live)
-    };
+    let mut renderer = runtime.block_on(renderer(args, &agent, session.kept.as_deref()))?;
     drive(runtime, &agent, session.input, &limits, &mut approver, &mut *renderer)
+}
+
+/// Prints what the user should know before the run begins.
+fn remark_before(args: &RunArgs, choice: &Choice, warnings: &[String], session: &Session) {
+    if args.quiet {
+        return;
+    }
+    if choice.reason != Reason::Named {
+        output::remark(&format!("using {choice}"));
+    }
+    if !args.json {
+        output::remarks(warnings);
+    }
+    if let Some(thread) = session.kept.as_deref().filter(|_| session.is_over) {
+        output::remark(&format!(
+            "the last run of thread {thread} has ended with this result; to continue, say what to do next"
+        ));
+    }
+}
+
+/// Returns the command that continues the thread in the same way.
+fn again(args: &RunArgs) -> Again {
+    let again = Again::new(args.agent.root.as_deref(), &args.database);
+    match (args.input_format, args.json) {
+        (InputFormat::StreamJson, _) => again.stream_json(),
+        (InputFormat::Text, true) => again.json(),
+        (InputFormat::Text, false) => again,
+    }
+}
+
+/// Returns what shows the run: events, the answer alone, or its progress after that of the thread so far.
+async fn renderer(args: &RunArgs, agent: &DeepAgent, thread: Option<&str>) -> Result<Box<dyn Renderer>> {
+    let has_shape = args.json_schema.is_some();
+    if args.json {
+        return Ok(Box::new(JsonLines));
+    }
+    if args.quiet || has_shape {
+        return Ok(Box::new(AnswerOnly::new(has_shape)));
+    }
+    let live = Live::new(thread.map(str::to_owned));
+    Ok(Box::new(match thread {
+        Some(thread) => live.before(&agent.state(thread).await?),
+        None => live,
+    }))
 }

@@ -126,17 +126,17 @@ fn tokens(file: &Path) -> Result<StaticTokens> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let place = format!("{}:{}", file.display(), at + 1);
+        let wrong = |what| WrongUsage::new(format!("{}:{}: {what}", file.display(), at + 1));
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, token] = words.as_slice() else { bail!("{place}: each line must have a name and a token") };
+        let [name, token] = words.as_slice() else { bail!(wrong("each line must have a name and a token")) };
         if token.len() < 16 {
-            bail!("{place}: a token must have at least 16 characters; `openssl rand -hex 32` makes one");
+            bail!(wrong("a token must have at least 16 characters; `openssl rand -hex 32` makes one"));
         }
         tokens = tokens.token(token, Identity::new(*name));
         count += 1;
     }
     if count == 0 {
-        bail!("{} lists no tokens", file.display());
+        bail!(WrongUsage::new(format!("{} lists no tokens", file.display())));
     }
     Ok(tokens)
 }

@@ -141,3 +141,25 @@ fn the_doctor_names_settings_that_stop_every_run_and_their_model() {
     let open = doctor("theme = \"dark\n", &[]);
     assert!(open.out.contains("at line 1, column 14: ") && !open.out.contains('|'), "{open:?}");
 }
+
+#[test]
+fn the_doctor_names_hooks_and_servers_that_cannot_be_used() {
+    let home = tempfile::tempdir().unwrap();
+    let project = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".deepagents")).unwrap();
+    fs::write(home.path().join(".deepagents/hooks.json"), "{").unwrap();
+    fs::write(project.path().join(".mcp.json"), r#"{"mcpServers": {"docs": {"url": "${NOWHERE_AT_ALL}"}}}"#).unwrap();
+    let doctor = || {
+        let mut doctor = deepagents();
+        doctor.env("HOME", home.path()).current_dir(project.path()).arg("doctor");
+        doctor
+    };
+    let told = finish(&mut doctor());
+    assert!(told.out.contains("hooks: runs cannot start with them: ") && told.out.contains("hooks.json"), "{told:?}");
+    assert!(told.out.contains("mcp: MCP server docs of ") && told.out.contains("NOWHERE_AT_ALL"), "{told:?}");
+    fs::write(home.path().join(".deepagents/hooks.json"), r#"{"hooks": {"NoSuchEvent": []}}"#).unwrap();
+    fs::write(project.path().join(".mcp.json"), "[").unwrap();
+    let report: serde_json::Value = serde_json::from_str(&finish(doctor().arg("--json")).out).unwrap();
+    assert!(report["hooks"]["problems"][0].as_str().unwrap().contains("NoSuchEvent"), "{report}");
+    assert!(report["mcp"]["problems"][0].as_str().unwrap().contains(".mcp.json"), "{report}");
+}

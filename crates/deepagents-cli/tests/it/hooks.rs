@@ -253,7 +253,7 @@ fn an_unusable_hooks_file_stops_the_run() {
     place.hooks(&place.home(), &hook("Stop", "true"));
     let record = place.dir.path().join("run.jsonl");
     let recorded = finish(place.run(&server).arg("--record").arg(&record).arg("Write."));
-    assert!(recorded.one_message().contains("recording") && !record.exists());
+    assert!(recorded.wrong_usage().contains("recording") && !record.exists());
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_home_its_parents_and_tmp_are_used_only_when_named_explicitly() {
         // A directory above the home may itself count as temporary.
         let home = if what.contains("temporary") { Path::new("/nowhere") } else { home.as_path() };
         let refused = finish(run_in(here, home, &server).arg("Go"));
-        let message = refused.one_message();
+        let message = refused.wrong_usage();
         assert!(message.contains(what) && message.contains("--root"), "{message}");
     }
     assert!(server.requests().is_empty());
@@ -71,7 +71,7 @@ fn a_home_missing_from_the_environment_is_still_recognised() {
     };
     let server = Server::start([]);
     let refused = finish(run_in(home, home, &server).env_remove("HOME").arg("Go"));
-    assert!(refused.one_message().contains("--root"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("--root"), "{refused:?}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_tools_command_does_not_use_a_home_either() {
         finish_with(command.current_dir(dir.path()).env("HOME", dir.path()).arg("tools").args(args), &input)
     };
     let refused = tools(&[]);
-    assert!(refused.code == Some(1) && refused.out.is_empty(), "{refused:?}");
+    assert!(refused.code == Some(2) && refused.out.is_empty(), "{refused:?}");
     assert!(refused.err.contains("is your home directory") && refused.err.contains("--root"), "{refused:?}");
     assert!(tools(&["--root", "."]).out.contains("/notes"));
 }

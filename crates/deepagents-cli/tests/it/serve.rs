@@ -237,11 +237,11 @@ fn a_public_address_is_refused_without_tokens() {
     let mut command = deepagents();
     command.env("HOME", place.dir.path()).args(["serve", "--listen", "0.0.0.0:0"]).arg(place.path());
     let refused = finish(&mut command);
-    assert!(refused.one_message().contains("--tokens"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("--tokens"), "{refused:?}");
     place.write("deepagents.toml", "[server]\nlisten = \"0.0.0.0:0\"\n[agents.one]\nmodel = \"openai:x\"\n");
     let mut command = deepagents();
     command.env("HOME", place.dir.path()).arg("serve").arg(place.path());
-    assert!(finish(&mut command).one_message().contains("--tokens"));
+    assert!(finish(&mut command).wrong_usage().contains("--tokens"));
 }
 
 #[cfg(unix)]

@@ -60,9 +60,7 @@ impl Driver {
             if let Some(output) = left.in_doubt.get(call.provider_call_id()) {
                 with_output(unknown_outcome(name), output.as_deref())
             } else if left.begun.contains(index) {
-                format!(
-                    "The call of {name} did not come to its end: {why}. What its agent had done until then is done."
-                )
+                format!("The call of {name} was interrupted: {why}. What its agent did before then has taken effect.")
             } else {
                 format!("The call of {name} was never made: {why}.")
             }
@@ -89,7 +87,7 @@ pub(super) struct Left {
 /// Appends the partial output of a call to its result text.
 pub(super) fn with_output(text: String, output: Option<&str>) -> String {
     match output {
-        Some(output) => format!("{text} What it had put out until then:\n{output}"),
+        Some(output) => format!("{text} Its output before then:\n{output}"),
         None => text,
     }
 }

@@ -131,8 +131,7 @@ async fn a_cancelled_calls_output_is_passed_to_the_model() {
     run.cancel();
     run.outcome().await.unwrap();
     let stored = agent.state("t").await.unwrap();
-    let told =
-        "error: The call of tells was not completed: the run was cancelled. What it had put out until then:\none\ntwo";
+    let told = "error: The call of tells was not completed: the run was cancelled. Its output before then:\none\ntwo";
     assert_eq!(lines(stored.messages())[2..], [told]);
 }
 
@@ -146,7 +145,7 @@ async fn only_the_last_four_kilobytes_of_a_cancelled_calls_output_are_passed_on(
     run.cancel();
     let outcome = run.outcome().await.unwrap();
     let said = outcome.messages().last().unwrap().text();
-    let (_, told) = said.split_once("until then:\n…").unwrap();
+    let (_, told) = said.split_once("before then:\n…").unwrap();
     assert!((4090..=4096).contains(&(told.len() + 1)), "{}", told.len());
     assert!(whole.trim_end().ends_with(told));
 }

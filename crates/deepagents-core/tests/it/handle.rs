@@ -61,7 +61,7 @@ fn noisy() -> impl DynTool {
 
 /// The result for the model after the process ended during the call.
 const LEFT: &str = "The call of noisy was running when the process ended; whether it took effect is unknown. \
-                    What it had put out until then:\n3 of 9";
+                    Its output before then:\n3 of 9";
 
 /// Calls its tool first, and finishes once it has the result.
 fn once(name: &'static str) -> ScriptedModel {

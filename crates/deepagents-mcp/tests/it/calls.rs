@@ -46,7 +46,7 @@ async fn progress_notifications_are_part_of_a_cancelled_calls_output() {
     let outcome = run.outcome().await.unwrap();
     servers.close().await;
     let said = results(&outcome).pop().unwrap().0;
-    assert!(said.ends_with("until then:\n1 of 4\n2 of 4"), "{said}");
+    assert!(said.ends_with("before then:\n1 of 4\n2 of 4"), "{said}");
 }
 
 #[tokio::test]

@@ -133,8 +133,9 @@ async fn send(
         };
         // Jitter of up to half the delay keeps processes from retrying in step.
         let spread = pause.mul_f64(fastrand::f64() / 2.0);
-        // A receiver may ask for any delay, so it is capped.
-        let again = Instant::now() + error.retry_after().map_or(pause + spread, |after| after.min(MAX_RETRY_AFTER));
+        // A receiver may ask for any delay, so it is capped. A date in the past asks for none.
+        let asked = error.retry_after().filter(|after| !after.is_zero());
+        let again = Instant::now() + asked.map_or(pause + spread, |after| after.min(MAX_RETRY_AFTER));
         let is_given_up = tries_at_end >= MAX_SHUTDOWN_ATTEMPTS && matches!(error, ExportError::Transport(_));
         if !error.is_retryable() || is_given_up || until.is_some_and(|until| again >= until) {
             return Err(error);

@@ -131,6 +131,18 @@ async fn a_retry_after_date_beyond_the_timeout_ends_the_attempts() {
     assert_eq!(receiver.received.lock().unwrap().requests, 1);
 }
 
+/// The usual pause is longer than this export's timeout.
+#[tokio::test]
+async fn a_retry_after_date_in_the_past_does_not_shorten_the_usual_pause() {
+    let receiver = Receiver::start(false, Behaviour::BusyOnce("Thu, 01 Jan 1970 00:00:00 GMT")).await;
+    let timeout = Duration::from_millis(400);
+    let config = ExportConfig { metrics: None, timeout, ..config(Protocol::HttpProtobuf, &receiver) };
+    let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+    answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+    let report = tracer.shutdown(LONG).await;
+    assert_eq!((report.exported, report.dropped), (0, 2), "{report:?}");
+}
+
 #[tokio::test]
 async fn shutdown_may_wait_for_ever_and_a_failed_start_leaves_no_task() {
     let receiver = Receiver::start(false, Behaviour::Takes).await;

@@ -115,6 +115,5 @@ pub(super) fn model_task(identity: &RunIdentity, path: &[String], step: u64) -> 
 
 /// Returns the id of a call's task. If the call runs a sub-agent, its namespace has the same id.
 pub(super) fn call_task(identity: &RunIdentity, call: &CallId) -> String {
-    let own = format!("task:{}.{}", call.turn, call.index);
-    identity.task_of(call.path.iter().chain([&own]))
+    identity.task_of(call.child_path("task").iter())
 }

@@ -27,9 +27,7 @@ impl OpenInterrupt {
 
     /// Whether a call waits for this interrupt: it is one of the calls under review, or it runs the interrupted agent.
     pub(crate) fn waits_in(&self, call: &CallId) -> bool {
-        let own = format!("task:{}.{}", call.turn, call.index);
-        let below = self.path.strip_prefix(call.path.as_slice());
-        below.is_some_and(|below| below.first() == Some(&own))
+        self.path.starts_with(&call.child_path("task"))
             || self.inner.action_requests.iter().any(|question| question.call == *call)
     }
 }

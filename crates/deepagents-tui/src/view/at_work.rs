@@ -62,8 +62,7 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line
             let most = if detail == Detail::Full { usize::MAX } else { 1 };
             lines.extend(item_lines(item, columns, app.theme, detail).into_iter().take(most));
         } else if running.call.name == "task" {
-            let own = format!("task:{}.{}", call.turn, call.index);
-            lines.extend(agent(app, &[own], running, 0, columns));
+            lines.extend(agent(app, &call.child_path("task"), running, 0, columns));
         } else {
             lines.push(running_call(app, running, 0, columns));
             lines.extend(output(&running.call.result, OUTPUT_LINES));
@@ -111,9 +110,7 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
     for (call, running) in below {
         quiet = false;
         if running.call.name == "task" {
-            let child: Vec<String> =
-                path.iter().cloned().chain([format!("task:{}.{}", call.turn, call.index)]).collect();
-            lines.extend(agent(app, &child, running, depth + 1, columns));
+            lines.extend(agent(app, &call.child_path("task"), running, depth + 1, columns));
         } else {
             lines.push(running_call(app, running, depth + 1, columns));
         }

@@ -133,6 +133,16 @@ async fn parallel_calls_with_one_new_result_are_no_loop() {
 }
 
 #[tokio::test]
+async fn the_same_parallel_calls_in_another_order_are_the_same_turn() {
+    let looks = |order: [&str; 3]| Turn::calls(order.map(|at| ("look", json!({"at": at}))));
+    let orders = [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"], ["a", "c", "b"], ["b", "c", "a"]];
+    let (agent, _) = agent(orders.map(looks).to_vec(), |b| b.tool(constant()));
+    let (outcome, told) = watch(&agent, "Go.").await;
+    assert_eq!(outcome.stop, FinishReason::NoProgress);
+    assert_eq!(told, [(LoopPattern::SameCalls, 5, false), (LoopPattern::SameCalls, 10, true)]);
+}
+
+#[tokio::test]
 async fn edits_that_undo_each_other_are_a_loop_despite_calls_in_between() {
     let edit = |old: &str, new: &str| {
         Turn::call("edit_file", json!({"file_path": "/a.txt", "old_string": old, "new_string": new}))

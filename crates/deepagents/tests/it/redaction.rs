@@ -460,7 +460,7 @@ fn texts() -> impl proptest::strategy::Strategy<Value = String> {
         "x=1",
         "\n",
     ]);
-    prop::collection::vec((part, prop::sample::select(vec![" ", "\n", ", ", ""])), 1..14)
+    prop::collection::vec((part, prop::sample::select(vec![" ", "\n", "\\n", ", ", ""])), 1..14)
         .prop_map(|parts| parts.into_iter().flat_map(|(part, between)| [part, between]).collect())
 }
 

@@ -253,6 +253,10 @@ async fn inner_lines_of_a_private_key_are_found_without_its_header() {
         format!("⟦{LINE}\n{other}⟧"),
         format!("    12\t⟦{LINE}\n    13\t{other}\n    14\t{LINE}⟧\n"),
         format!("keys/a.pem-7-⟦{LINE}\nkeys/a.pem-8-{other}⟧"),
+        format!(r#"{{"text": "of a file:\n⟦{LINE}\n{other}⟧\n"}}"#),
+        // What only looks like the first line of an armour: it goes on in the next line.
+        format!("-----BEGIN THE\nNEXT-----\n⟦{LINE}\n{other}⟧"),
+        format!(r"-----BEGIN THE\nNEXT-----\n⟦{LINE}\n{other}⟧"),
         format!("    12\t⟦{LINE}{wide}\n    13\t{other}{wide}⟧\n\n(lines 12-13 of 40; go on with offset 13)"),
     ];
     for text in found {
@@ -266,6 +270,7 @@ async fn inner_lines_of_a_private_key_are_found_without_its_header() {
             format!("{LINE}\nand more"),
             format!("{digest}\n{digest}\n{digest}"),
             format!("-----BEGIN CERTIFICATE-----\n{LINE}\n{other}\n"),
+            format!(r"-----BEGIN CERTIFICATE-----\n{LINE}\n{other}\n"),
             format!("-----BEGIN PGP SIGNATURE-----\n\n{LINE}\n{other}\n=AbC1\n-----END PGP SIGNATURE-----\n"),
             format!("{LINE}\n{other}\n=AbC1\n-----END PGP SIGNATURE-----\n"),
             format!("MIIDBTCCAe2gAwIBAgIUVZ3zkX1nBfG6s8gXH8hZk2tqS3AwDQYJKoZIhvcNAQEL\n{LINE}\n{other}"),

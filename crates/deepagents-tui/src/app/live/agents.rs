@@ -43,12 +43,10 @@ impl Live {
         if call.name != TASK {
             return Item::Call(call);
         }
-        let own = format!("task:{}.{}", id.turn, id.index);
-        let is_below = |path: &[String]| path.strip_prefix(id.path.as_slice()).and_then(<[_]>::first) == Some(&own);
-        let path = self.agents.keys().find(|path| path.len() == id.path.len() + 1 && is_below(path)).cloned();
-        let cut_off = path.as_ref().map(|path| self.cut_off(path)).unwrap_or_default();
-        let agent = path.and_then(|path| self.agents.remove(&path));
-        self.agents.retain(|path, _| !is_below(path));
+        let path = id.child_path(TASK);
+        let agent = self.agents.remove(&path);
+        let cut_off = if agent.is_some() { self.cut_off(&path) } else { Vec::new() };
+        self.agents.retain(|other, _| !other.starts_with(&path));
         let elapsed = agent.as_ref().map(|agent| now.saturating_duration_since(agent.since));
         let mut work = agent.map(LiveAgent::finished).unwrap_or_default();
         work.items.extend(cut_off);
@@ -62,9 +60,7 @@ impl Live {
 
     /// Returns the task of a sub-agent, from the call that runs it.
     fn task_of(&self, path: &[String]) -> String {
-        let Some((own, above)) = path.split_last() else { return String::new() };
-        let is_it = |call: &CallId| call.path == above && *own == format!("task:{}.{}", call.turn, call.index);
-        let call = self.calls.iter().find(|(call, _)| is_it(call));
+        let call = self.calls.iter().find(|(call, _)| call.child_path(TASK) == path);
         call.map(|(_, running)| text_arg(&running.call.args, "description").to_owned()).unwrap_or_default()
     }
 

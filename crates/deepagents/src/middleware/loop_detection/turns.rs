@@ -60,9 +60,16 @@ pub(super) fn latest_first(messages: &Messages) -> impl Iterator<Item = Turn<'_>
 }
 
 impl Turn<'_> {
-    /// Returns `true` if both turns made the same calls with the same results.
+    /// Returns `true` if both turns made the same calls with the same results, in any order.
     pub(super) fn is_same(&self, other: &Turn<'_>) -> bool {
-        self.calls.len() == other.calls.len() && self.calls.iter().zip(&other.calls).all(|(a, b)| a.is_same(b))
+        if self.calls.len() != other.calls.len() {
+            return false;
+        }
+        let mut unmatched = other.calls.clone();
+        self.calls.iter().all(|call| {
+            let at = unmatched.iter().position(|other| call.is_same(other));
+            at.map(|at| unmatched.remove(at)).is_some()
+        })
     }
 
     /// Returns `true` if every call failed.

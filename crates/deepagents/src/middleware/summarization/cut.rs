@@ -4,6 +4,9 @@ use deepagents_core::message::{Message, Messages};
 
 use super::threshold::Size;
 
+/// Number of messages kept where a fraction of the window is to be kept and the window is not known.
+const KEPT_MESSAGES: usize = 20;
+
 /// Returns the start of the part to keep, at or after `from`, without separating results from their calls. Returns
 /// `None` if everything is kept.
 pub(super) fn cut(
@@ -16,8 +19,7 @@ pub(super) fn cut(
     let at = match (keep.tokens(window), keep) {
         (Some(budget), _) => suffix(messages, from, budget, tokens)?,
         (None, Size::Messages(kept)) => messages.len().checked_sub(kept.max(1))?,
-        // A fraction of an unknown window.
-        (None, _) => messages.len().checked_sub(20)?,
+        (None, _) => messages.len().checked_sub(KEPT_MESSAGES)?,
     };
     if at <= from {
         return None;

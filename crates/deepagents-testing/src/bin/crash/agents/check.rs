@@ -60,10 +60,7 @@ impl LoggedState {
 /// Checks the final state of the run.
 pub(crate) fn check_end(plan: &Plan, log: &Log, notes: &[Note], messages: &Messages) -> Result<()> {
     deepagents_models::scripted::check_history(messages)?;
-    ensure!(
-        messages.last().is_some_and(|message| message.text() == report(MAIN)),
-        "the main agent did not come to its end"
-    );
+    ensure!(messages.last().is_some_and(|message| message.text() == report(MAIN)), "the main agent did not finish");
     let shown = shown(notes)?;
     let effects = effects(notes);
     for tag in effects.keys() {

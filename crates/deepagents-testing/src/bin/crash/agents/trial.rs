@@ -82,7 +82,7 @@ pub(crate) struct Trial<S> {
 
 /// Measures a run without kills.
 pub(crate) async fn measure(mut subject: impl Subject) -> Result<Undisturbed> {
-    let Exit::Ended(measured) = subject.process(Kill::Never, true).await? else { bail!("it did not come to its end") };
+    let Exit::Ended(measured) = subject.process(Kill::Never, true).await? else { bail!("it did not finish") };
     let files = subject.end().await?.1;
     subject.forget().await?;
     Ok(Undisturbed { measured, files })

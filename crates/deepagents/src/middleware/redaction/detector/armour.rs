@@ -11,6 +11,8 @@ use super::captured;
 const BASE64: &str = "[A-Za-z0-9+/=]";
 /// The end of a line, also in its JSON escape.
 const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
+/// What precedes a line of base64. The `n` of an escaped line break is not part of the line.
+const START: &str = r"(?:^|\\n|[^A-Za-z0-9+/=])";
 /// Prefixes that tools add to lines: a path, a line number. A path does not extend past a JSON-escaped line break;
 /// otherwise each of many lines would be scanned to the end of the text.
 const BEFORE: &str = r"[ \t]*(?:(?:[^\s:\\]|\\[^nr\s:])*[:-])?[0-9]*[:-]?[ \t→|]*";
@@ -27,19 +29,19 @@ expression!(
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 );
 expression!(PEM_BEGIN = r"-----BEGIN (?:[A-Z0-9 ]*\z|[A-Z0-9 ]*PRIVATE KEY)");
-expression!(HEAD = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*)");
+expression!(HEAD = r"{START}({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*)");
 expression!(
-    HEAD_OPEN = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*(?:{END}(?:{BEFORE}{BASE64}*|{PATH}))?[ \t\r]*)\z"
+    HEAD_OPEN = r"{START}({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*(?:{END}(?:{BEFORE}{BASE64}*|{PATH}))?[ \t\r]*)\z"
 );
 expression!(
-    TAIL = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}{END}(?:{BEFORE}{BASE64}{{60,76}}{END})*(?:{BEFORE}{BASE64}{{1,76}}{END})?{BEFORE}-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)"
+    TAIL = r"{START}({BASE64}{{60,76}}{END}(?:{BEFORE}{BASE64}{{60,76}}{END})*(?:{BEFORE}{BASE64}{{1,76}}{END})?{BEFORE}-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)"
 );
 expression!(
-    TAIL_OPEN = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}(?:{END}{BEFORE}{BASE64}{{60,76}})*(?:{END}{BEFORE}{BASE64}{{0,76}})?(?:{END}(?:{BEFORE}(?:-.*)?|{PATH}))?[ \t\r]*)\z"
+    TAIL_OPEN = r"{START}({BASE64}{{60,76}}(?:{END}{BEFORE}{BASE64}{{60,76}})*(?:{END}{BEFORE}{BASE64}{{0,76}})?(?:{END}(?:{BEFORE}(?:-.*)?|{PATH}))?[ \t\r]*)\z"
 );
 
 expression!(
-    MIDDLE = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{64}}(?:{END}{BEFORE}{BASE64}{{64}})+|{BASE64}{{70}}(?:{END}{BEFORE}{BASE64}{{70}})+)"
+    MIDDLE = r"{START}({BASE64}{{64}}(?:{END}{BEFORE}{BASE64}{{64}})+|{BASE64}{{70}}(?:{END}{BEFORE}{BASE64}{{70}})+)"
 );
 
 /// Maximum number of lines of a key; anything longer is not a key.
@@ -64,7 +66,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-expression!(FIRST_LINE = r"-----BEGIN [^\r\n-]+-----");
+expression!(FIRST_LINE = r"-----BEGIN [^\r\n\\-]+-----");
 /// The beginning of the last line of an armour.
 const LAST: &str = "-----END ";
 /// Number of lines after lines of base64 within which the armour may end.
