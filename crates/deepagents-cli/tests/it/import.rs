@@ -340,6 +340,29 @@ fn an_import_that_is_killed_leaves_no_part_of_a_file() {
     assert!(fs::read_to_string(target).is_ok_and(|imported| imported == text));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn files_are_imported_on_a_file_system_without_hard_links() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+    let dir = a_project();
+    let root = dir.path();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Programs that this thread starts inherit the filter.
+            let (links, refused) = ([(libc::SYS_linkat, Vec::new())], SeccompAction::Errno(libc::EPERM.unsigned_abs()));
+            let arch = std::env::consts::ARCH.try_into().unwrap();
+            let filter = SeccompFilter::new(links.into(), SeccompAction::Allow, refused, arch).unwrap();
+            seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+            assert!(fs::hard_link(root.join("CLAUDE.md"), root.join("link")).is_err());
+            import(root, &[root.to_str().unwrap()]);
+        });
+    });
+    assert_eq!(fs::read_to_string(root.join(".deepagents/skills/tidy/lib/help.sh")).unwrap(), "echo help\n");
+    let left = fs::read_dir(root.join(".deepagents/skills/tidy")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.as_bytes().starts_with(b".")));
+}
+
 #[test]
 fn an_empty_import_is_an_empty_list_and_a_non_utf8_name_is_reported() {
     let dir = tempfile::tempdir().unwrap();

@@ -68,6 +68,8 @@ pub(super) struct Search<'a> {
     root: &'a Path,
     start: &'a Path,
     home: Option<&'a Path>,
+    /// A directory that a variable may stand for, besides the working directory and the home.
+    variable: Option<&'a Path>,
     /// Found paths, relative to the root.
     pub(super) found: BTreeSet<PathBuf>,
     read: BTreeSet<PathBuf>,
@@ -76,7 +78,12 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(root: &'a Path, start: &'a Path, home: Option<&'a Path>) -> Self {
-        Self { root, start, home, found: BTreeSet::new(), read: BTreeSet::new(), left: MAX_WORDS }
+        Self { root, start, home, variable: Some(root), found: BTreeSet::new(), read: BTreeSet::new(), left: MAX_WORDS }
+    }
+
+    /// No variable stands for the root.
+    pub(super) fn without_root_variable(self) -> Self {
+        Self { variable: None, ..self }
     }
 
     /// Adds the programs that a command names, and those they name.
@@ -156,7 +163,7 @@ impl<'a> Search<'a> {
         }
         if let Some(rest) = word.strip_prefix('/') {
             let rest = rest.trim_start_matches('/');
-            let bases = bases().chain([self.root.to_owned()]).chain(self.home.map(Path::to_owned));
+            let bases = bases().chain([self.variable, self.home].into_iter().flatten().map(Path::to_owned));
             let bases = bases.filter(|_| !rest.is_empty()).map(|base| base.join(rest));
             return std::iter::once(PathBuf::from(word)).chain(bases).collect();
         }

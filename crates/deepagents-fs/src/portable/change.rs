@@ -72,8 +72,7 @@ impl Root {
         let there = self.existing_file(path, directory, name)?;
         mode.check(path, there.as_ref().map(version_of).as_ref())?;
         if there.is_none() && *mode != WriteMode::Overwrite {
-            // Unlike a rename, a hard link fails if the target exists.
-            directory.hard_link(&temporary.name, directory, name).map_err(|error| match error.kind() {
+            temporary.take_free(name).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists if *mode == WriteMode::Create => FsError::AlreadyExists(path.clone()),
                 ErrorKind::AlreadyExists => FsError::Changed(path.clone()),
                 _ => failed(error),
@@ -198,6 +197,22 @@ impl<'a> Temporary<'a> {
             file.sync_all()?;
         }
         Ok(temporary)
+    }
+
+    /// Gives it a name that no file has yet.
+    fn take_free(&self, name: &str) -> io::Result<()> {
+        // Unlike a rename, a hard link fails if the target exists.
+        match self.directory.hard_link(&self.name, self.directory, name) {
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {}
+            linked => return linked,
+        }
+        // The file system has no hard links, so an empty file takes the name first.
+        self.directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
+        let renamed = self.directory.rename(&self.name, self.directory, name);
+        if renamed.is_err() {
+            let _ = self.directory.remove_file(name);
+        }
+        renamed
     }
 }
 

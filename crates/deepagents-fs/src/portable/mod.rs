@@ -29,6 +29,7 @@ use crate::{
 ///
 /// * A write based on a version fails if this process has changed the file in the meantime. A change by another process
 ///   in the instant before the replacement goes undetected.
+/// * On a file system without hard links, a new file is empty for an instant, and stays so if the program is killed then.
 /// * Changes are not recorded and cannot be undone.
 /// * Links to absolute paths are rejected, even if they lead inside. So is writing through a dangling link.
 /// * A replaced file keeps its permissions but not its owner.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::store::MemoryStore;
+use deepagents_fs::permissions::AccessMode;
 use deepagents_fs::search::{GlobQuery, GrepQuery, Truncation};
 use deepagents_fs::{
     Backend, CompositeBackend, FsError, LocalBackend, OverlayBackend, ReadOnly, StateBackend, StoreBackend,
@@ -86,7 +87,9 @@ async fn routes_cannot_be_replaced_or_deleted() {
     for path in ["/", "/mem", "/mem/deep", "/mem/deep/disk"] {
         assert_eq!(files.delete(path).await.unwrap_err(), FsError::Fixed(p(path)));
         assert_eq!(files.write(path, "x").await.unwrap_err(), FsError::IsDirectory(p(path)));
+        assert_eq!(files.backend.change_access(&p(path)).await, AccessMode::Allow, "{path}: nobody is asked in vain");
     }
+    assert_eq!(files.backend.change_access(&p("/mem/deep/disk/AGENTS.md")).await, AccessMode::Ask);
     files.delete("/mem/n").await.unwrap();
     assert_eq!(files.list("/mem").await.unwrap(), ["/mem/deep/", "/mem/m.py"]);
 }

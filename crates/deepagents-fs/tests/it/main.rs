@@ -28,6 +28,8 @@ mod network;
 mod overlay;
 mod path;
 mod permissions;
+#[cfg(target_os = "linux")]
+mod portable;
 mod processes;
 mod protected;
 mod random;

@@ -355,11 +355,18 @@ pub(crate) fn repository_around(outer: &Path) -> std::path::PathBuf {
 #[tokio::test]
 async fn what_a_repository_around_the_workspace_runs_needs_approval() {
     let dir = tempfile::tempdir().unwrap();
-    let files = LocalBackend::open(repository_around(&dir.path().canonicalize().unwrap())).unwrap();
-    for path in ["/hooks/pre-commit", "/fsm", "/tools/check"] {
+    let outer = dir.path().canonicalize().unwrap();
+    let root = repository_around(&outer);
+    program(&outer.join(".git/hooks/pre-push"), "#!/bin/sh\n\"$TOP/build.sh\"\n\"$TOP/packages/web/tools/push\"\n");
+    program(&root.join("build.sh"), "#!/bin/sh\n");
+    program(&root.join("tools/push"), "#!/bin/sh\n");
+    let files = LocalBackend::open(root).unwrap();
+    for path in ["/hooks/pre-commit", "/fsm", "/tools/check", "/tools/push"] {
         assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
     }
-    assert_eq!(files.change_access(&p("/tools/other")).await, AccessMode::Allow);
+    for path in ["/tools/other", "/build.sh"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -251,7 +251,8 @@ pub(super) fn of(simple: &Simple) -> Option<String> {
     }
     // For some programs it is known that this call runs nothing.
     let is_harmless = simple.inert && mentions::may_be_inert(name);
-    let is_runner = runners::before_command(name, args) == Some(0);
+    // A rule for all calls of a program that can run others would cover those, too.
+    let is_runner = runners::before_command(name, args).is_some();
     let is_open = OPEN_ENDED.contains(&name) || is_versioned(&name) || is_runner || mentions::may_be_inert(name);
     ((is_harmless || !is_open) && is_word(program)).then(|| program.to_owned())
 }

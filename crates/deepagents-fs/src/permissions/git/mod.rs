@@ -39,6 +39,9 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
     };
     let common = beginning(&directory.join("commondir"), MAX_FILE_BYTES).map(|path| directory.join(path_of(&path)));
     let search = Search::new(root, tree, user.home.as_deref());
+    // For a repository around the root, variables stand for its own directory.
+    let is_around = tree != root && root.starts_with(tree);
+    let search = if is_around { search.without_root_variable() } else { search };
     let mut found = Repository { root, tree, user, search, read: BTreeSet::new(), left: MAX_TOTAL_BYTES };
     for directory in std::iter::once(&directory).chain(&common) {
         for name in ["config", "config.worktree"] {
