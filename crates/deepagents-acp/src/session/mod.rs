@@ -5,6 +5,7 @@ mod config;
 mod questions;
 mod threads;
 mod turn;
+mod unreported;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
