@@ -191,6 +191,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         (false, true) => again.json(),
         (false, false) => again,
     };
+    if let Some(thread) = session.kept.as_deref().filter(|_| session.leaves_questions && !args.quiet) {
+        output::remark(&format!(
+            "the open questions of thread {thread} are left undecided, and their calls are not made; `{}` would have \
+             asked them",
+            again.asking(thread)
+        ));
+    }
     let limits = RunContext {
         turns: args.max_turns,
         tokens: args.max_tokens,
