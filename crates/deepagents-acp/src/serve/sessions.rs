@@ -106,10 +106,7 @@ impl<H: AgentHost> Server<H> {
         let place = self.place(&request.session_id);
         async move {
             let _turn = place.await;
-            let open = self.sessions().remove(&request.session_id);
-            if let Some(session) = open {
-                end(session).await;
-            }
+            self.close(&request.session_id).await;
             // Deleting a thread that does not exist succeeds.
             if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
                 self.host.delete(&request.session_id.0).await.map_err(refused)?;
@@ -150,11 +147,14 @@ impl<H: AgentHost> Server<H> {
 
     /// Closes a session that the editor does not want any more, unless it had the thread open before.
     pub(super) async fn withdraw<T>(&self, opened: Opened<T, H>) {
-        if opened.replaces {
-            return;
+        if !opened.replaces {
+            self.close(opened.session.editor().session()).await;
         }
-        let open = self.sessions().remove(opened.session.editor().session());
-        // Whoever removes a session ends it: when the editor disconnects, all are.
+    }
+
+    /// Closes a session, if it is open. Whoever removes a session ends it: when the editor disconnects, all are removed.
+    pub(super) async fn close(&self, id: &wire::SessionId) {
+        let open = self.sessions().remove(id);
         if let Some(session) = open {
             end(session).await;
         }

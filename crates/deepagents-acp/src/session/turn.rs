@@ -190,7 +190,8 @@ impl<H: AgentHost> Session<H> {
                 },
             }
         }
-        let partial = run.snapshot().now_or_never().and_then(|snapshot| snapshot.answer().cloned());
+        let snapshot = tokio::task::unconstrained(run.snapshot()).now_or_never();
+        let partial = snapshot.and_then(|snapshot| snapshot.answer().cloned());
         // The person who cancels has read the output so far.
         run.interrupt();
         // Does not wait for a slow editor: the run keeps what is left in any case.

@@ -371,6 +371,18 @@ async fn a_session_whose_request_is_cancelled_while_it_opens_is_closed() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_still_opening_when_the_editor_disconnects_is_closed() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(ScriptedModel::new([])) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let _unanswered = editor.request("session/new", json!({"cwd": dir.path(), "mcpServers": []}));
+    editor.call("session/list", json!({})).await.unwrap();
+    editor.disconnect().await;
+    gate.add_permits(1);
+    host.wait_closed().await;
+}
+
+#[tokio::test]
 async fn a_session_that_an_earlier_request_opened_stays_when_a_later_one_is_cancelled() {
     let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(1)));
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
