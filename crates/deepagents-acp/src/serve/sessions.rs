@@ -152,7 +152,8 @@ impl<H: AgentHost> Server<H> {
         }
     }
 
-    /// Closes a session, if it is open. Whoever removes a session ends it: when the editor disconnects, all are removed.
+    /// Closes a session, if it is open. Whoever removes a session ends it: when the editor disconnects, all are
+    /// removed.
     pub(super) async fn close(&self, id: &wire::SessionId) {
         let open = self.sessions().remove(id);
         if let Some(session) = open {
@@ -160,8 +161,8 @@ impl<H: AgentHost> Server<H> {
         }
     }
 
-    /// Opens an existing thread. Returns its session, and whether it replaces one. If that fails, a session already open
-    /// under this ID stays.
+    /// Opens an existing thread. Returns its session, and whether it replaces one. If that fails, a session already
+    /// open under this ID stays.
     async fn reopen(
         &self,
         connection: wire::Connection,

@@ -47,8 +47,8 @@ impl Unreported {
         }
     }
 
-    /// Shows what is left at the end of a run: the images of its last calls, and the answer of a hook, of which no event
-    /// reports that it is complete.
+    /// Shows what is left at the end of a run: the images of its last calls, and the answer of a hook, of which no
+    /// event reports that it is complete.
     pub(super) fn ended(&mut self, run: &str, state: &State, presenter: &mut Presenter<'_>) {
         self.images(run, state, presenter);
         let last = state.messages().last().filter(|last| last.as_assistant().is_some());

@@ -191,7 +191,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         (false, true) => again.json(),
         (false, false) => again,
     };
-    if let Some(thread) = session.kept.as_deref().filter(|_| session.leaves_questions && !args.quiet) {
+    // A program that sends its messages as lines is asked the questions first.
+    let leaves_questions = session.leaves_questions && !is_talk;
+    if let Some(thread) = session.kept.as_deref().filter(|_| leaves_questions && !args.quiet) {
         output::remark(&format!(
             "the open questions of thread {thread} are left undecided, and their calls are not made; `{}` would have \
              asked them",

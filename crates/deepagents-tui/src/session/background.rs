@@ -58,8 +58,8 @@ impl Session {
         self.thread().is_some_and(|thread| self.is_in_background(&thread))
     }
 
-    /// Sends the text, after its context, to the background run on the open thread. Returns `false` if there is none, or
-    /// it has ended.
+    /// Sends the text, after its context, to the background run on the open thread. Returns `false` if there is none,
+    /// or it has ended.
     pub(super) async fn send_to_background(&self, text: &str, context: &[String]) -> bool {
         let (message, pictures) = match self.ready().await {
             Ok(connection) => self.message(&connection, text.to_owned()).await,
