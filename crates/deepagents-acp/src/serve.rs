@@ -202,8 +202,12 @@ impl<H: AgentHost> Server<H> {
             tokio::select! {
                 result = &mut work => match result {
                     Ok(Opened { response, session, .. }) => {
-                        let _ = responder.respond(response);
-                        session.editor().update(session.commands());
+                        if responder.respond(response).is_ok() {
+                            session.editor().update(session.commands());
+                        } else {
+                            // The editor has disconnected, so nobody else closes it.
+                            self.close(session.editor().session()).await;
+                        }
                     }
                     Err(error) => drop(responder.respond_with_error(error)),
                 },

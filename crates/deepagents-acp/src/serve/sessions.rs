@@ -6,14 +6,20 @@ use std::path::{Component, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use deepagents::core::journal::ThreadInfo;
-use futures_util::future::OptionFuture;
 
 use super::Server;
 use crate::editor::Editor;
 use crate::host::{AgentHost, McpServer, McpTransport};
 use crate::queue::{Place, Turn};
-use crate::session::{MODE, Session, list, real, refused, remembered};
+use crate::session::{Session, list, real, refused, remembered};
 use crate::wire;
+
+/// What the editor is sent of a thread that it opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replay {
+    Conversation,
+    Nothing,
+}
 
 /// A session that a request has opened.
 pub(super) struct Opened<T, H> {
@@ -47,9 +53,9 @@ impl<H: AgentHost> Server<H> {
         let place = self.place(&request.session_id);
         async move {
             let turn = place.await;
-            let (session, replaces) =
-                self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
-            session.replay_conversation().await?;
+            let (session, replaces) = self
+                .reopen(connection, &request.session_id, request.cwd, request.mcp_servers, Replay::Conversation)
+                .await?;
             let response = wire::LoadSessionResponse::new().modes(session.modes()).config_options(session.options());
             Ok(Opened { response, session, replaces, _turn: turn })
         }
@@ -64,7 +70,7 @@ impl<H: AgentHost> Server<H> {
         async move {
             let turn = place.await;
             let (session, replaces) =
-                self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+                self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers, Replay::Nothing).await?;
             let response = wire::ResumeSessionResponse::new().modes(session.modes()).config_options(session.options());
             Ok(Opened { response, session, replaces, _turn: turn })
         }
@@ -100,10 +106,7 @@ impl<H: AgentHost> Server<H> {
         let place = self.place(&request.session_id);
         async move {
             let _turn = place.await;
-            let open = self.sessions().remove(&request.session_id);
-            if let Some(session) = open {
-                end(session).await;
-            }
+            self.close(&request.session_id).await;
             // Deleting a thread that does not exist succeeds.
             if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
                 self.host.delete(&request.session_id.0).await.map_err(refused)?;
@@ -117,9 +120,9 @@ impl<H: AgentHost> Server<H> {
         request: wire::SetSessionModeRequest,
         _connection: wire::Connection,
     ) -> impl Future<Output = Result<wire::SetSessionModeResponse, wire::Error>> + Send {
-        let place = self.place_unless_open(&request.session_id);
+        let place = self.place(&request.session_id);
         async move {
-            let _turn = OptionFuture::from(place).await;
+            let _turn = place.await;
             self.session(&request.session_id)?.change_mode(&request.mode_id.0)?;
             Ok(wire::SetSessionModeResponse::new())
         }
@@ -130,15 +133,14 @@ impl<H: AgentHost> Server<H> {
         request: wire::SetSessionConfigOptionRequest,
         _connection: wire::Connection,
     ) -> impl Future<Output = Result<wire::SetSessionConfigOptionResponse, wire::Error>> + Send {
-        let place = match &*request.config_id.0 {
-            MODE => self.place_unless_open(&request.session_id),
-            // Two settings that rebuild the agent do so one after the other.
-            _ => Some(self.place(&request.session_id)),
-        };
+        let place = self.place(&request.session_id);
         async move {
-            let _turn = OptionFuture::from(place).await;
+            let turn = place.await;
             let session = self.session(&request.session_id)?;
-            let options = session.set_option(&request.config_id.0, &request.value).await?;
+            let change = session.register_change(&request.config_id.0);
+            // What follows does not wait while the agent is rebuilt: a mode applies at once.
+            drop(turn);
+            let options = session.set_option(&request.config_id.0, &request.value, change).await?;
             Ok(wire::SetSessionConfigOptionResponse::new(options))
         }
     }
@@ -146,18 +148,28 @@ impl<H: AgentHost> Server<H> {
     /// Closes a session that the editor does not want any more, unless it had the thread open before.
     pub(super) async fn withdraw<T>(&self, opened: Opened<T, H>) {
         if !opened.replaces {
-            self.sessions().remove(opened.session.editor().session());
-            end(opened.session).await;
+            self.close(opened.session.editor().session()).await;
         }
     }
 
-    /// Opens an existing thread. Returns its session, and whether it replaces one.
+    /// Closes a session, if it is open. Whoever removes a session ends it: when the editor disconnects, all are
+    /// removed.
+    pub(super) async fn close(&self, id: &wire::SessionId) {
+        let open = self.sessions().remove(id);
+        if let Some(session) = open {
+            end(session).await;
+        }
+    }
+
+    /// Opens an existing thread. Returns its session, and whether it replaces one. If that fails, a session already
+    /// open under this ID stays.
     async fn reopen(
         &self,
         connection: wire::Connection,
         id: &wire::SessionId,
         cwd: PathBuf,
         servers: Vec<wire::McpServer>,
+        replay: Replay,
     ) -> Result<(Arc<Session<H>>, bool), wire::Error> {
         let thread = remembered(&*self.host.journal(), &id.0).await?;
         // An open session that was never prompted has no thread yet.
@@ -165,8 +177,18 @@ impl<H: AgentHost> Server<H> {
             return Err(wire::no_session(id));
         }
         let session = self.open(connection, id.clone(), thread.as_ref(), cwd, servers).await?;
-        // If opening fails, a session already open under this ID continues. Otherwise it ends first.
-        let before = self.sessions().insert(id.clone(), session.clone());
+        let before = self.session(id).ok();
+        if let Some(before) = &before {
+            // What its run says until it ends is part of the conversation.
+            before.stop().await;
+        }
+        if replay == Replay::Conversation
+            && let Err(error) = session.replay_conversation().await
+        {
+            end(session).await;
+            return Err(error);
+        }
+        self.sessions().insert(id.clone(), session.clone());
         let replaces = before.is_some();
         if let Some(before) = before {
             end(before).await;
@@ -207,13 +229,6 @@ impl<H: AgentHost> Server<H> {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.retain(|_, queue| queue.is_used());
         openings.entry(id.clone()).or_default().place()
-    }
-
-    /// Takes a place for a mode if its session is not open: it may be opening. In an open session a mode applies at once,
-    /// even while the agent is being rebuilt.
-    fn place_unless_open(&self, id: &wire::SessionId) -> Option<Place> {
-        let is_open = self.sessions().contains_key(id);
-        (!is_open).then(|| self.place(id))
     }
 
     fn mcp_server(&self, server: wire::McpServer) -> Result<McpServer, wire::Error> {

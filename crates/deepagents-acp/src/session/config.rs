@@ -1,11 +1,14 @@
 //! Settings that an editor can change: mode, model and reasoning effort.
 
+use futures_util::future::OptionFuture;
+
 use super::Session;
 use crate::host::AgentHost;
 use crate::policy::Mode;
+use crate::queue::Place;
 use crate::wire;
 
-pub(crate) const MODE: &str = "mode";
+const MODE: &str = "mode";
 const MODEL: &str = "model";
 const EFFORT: &str = "effort";
 /// The effort that leaves the choice to the model.
@@ -67,12 +70,20 @@ impl<H: AgentHost> Session<H> {
         self.editor.update(wire::SessionUpdate::ConfigOptionUpdate(wire::ConfigOptionUpdate::new(self.options())));
     }
 
-    /// Sets an option. Returns all options.
+    /// Takes a place among the changes that rebuild the agent, if that of this option does. Must be called in the order
+    /// in which the changes arrive.
+    pub(crate) fn register_change(&self, id: &str) -> Option<Place> {
+        (id != MODE).then(|| self.changes.place())
+    }
+
+    /// Sets an option, for a change that was [registered](Self::register_change). Returns all options.
     pub(crate) async fn set_option(
         &self,
         id: &str,
         value: &wire::SessionConfigOptionValue,
+        change: Option<Place>,
     ) -> Result<Vec<wire::SessionConfigOption>, wire::Error> {
+        let _turn = OptionFuture::from(change).await;
         let wire::SessionConfigOptionValue::ValueId { value } = value else {
             return Err(wire::invalid(format!("the option `{id}` is not a switch: give one of its values")));
         };

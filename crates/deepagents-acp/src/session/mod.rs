@@ -5,6 +5,7 @@ mod config;
 mod questions;
 mod threads;
 mod turn;
+mod unreported;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,7 +23,6 @@ use crate::queue::{Place, Queue};
 use crate::setup::SessionSetup;
 use crate::wire;
 
-pub(crate) use config::MODE;
 pub(crate) use threads::{list, real, remembered};
 
 /// A session. It lives as long as the connection, or until it is closed.
@@ -38,6 +38,8 @@ pub(crate) struct Session<H> {
     next: AtomicU64,
     /// Queue of the prompts, which run one at a time.
     turns: Queue,
+    /// Queue of the changes that rebuild the agent, which are made one after the other.
+    changes: Queue,
     title: Mutex<Option<String>>,
 }
 
@@ -108,6 +110,7 @@ impl<H: AgentHost> Session<H> {
             prompts: Mutex::default(),
             next: AtomicU64::default(),
             turns: Queue::default(),
+            changes: Queue::default(),
             title: Mutex::default(),
         }))
     }
@@ -157,10 +160,16 @@ impl<H: AgentHost> Session<H> {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
-    /// Cancels the prompts, waits until they have ended, and closes the session.
-    pub(crate) async fn close(&self) {
+    /// Cancels the prompts and waits until they have ended.
+    pub(crate) async fn stop(&self) {
         self.cancel();
         drop(self.turns.place().await);
+    }
+
+    /// Closes the session once its prompts and changes have ended.
+    pub(crate) async fn close(&self) {
+        self.stop().await;
+        drop(self.changes.place().await);
         if let Some(hooks) = self.agent().hooks {
             hooks.session_end(self.thread(), "exit").await;
         }

@@ -1,22 +1,21 @@
 //! A prompt turn, from the message to the stop reason.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::message::{MessageId, MessageOp};
 use deepagents::core::state::MessagesChannel;
-use deepagents::core::tool::CallId;
 use deepagents::{
-    Block, Event, EventKind, EventStream, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State,
-    Subscribe, Update,
+    Event, EventStream, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State, Subscribe, Update,
 };
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::commands::Prompt;
+use super::unreported::Unreported;
 use super::{QueuedPrompt, Session};
 use crate::host::{AgentHost, SessionAgent};
 use crate::policy::Mode;
@@ -32,6 +31,15 @@ const CANCEL_TIMEOUT: Duration = Duration::from_millis(50);
 /// The message for the model with each prompt in plan mode.
 const PLANNING: &str = "This is a message of the system, not of the user: plan mode is on. Change nothing and run \
                         nothing. Look around, and end with a plan of what is to be done.";
+
+/// A prompt that is ready to run.
+struct Accepted {
+    input: RunInput,
+    /// The metadata to store with the thread.
+    note: Map<String, Value>,
+    /// The messages of the conversation before the prompt.
+    known: HashSet<MessageId>,
+}
 
 impl<H: AgentHost> Session<H> {
     /// Handles a prompt that was [registered](Self::register_prompt).
@@ -74,9 +82,9 @@ impl<H: AgentHost> Session<H> {
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
         let spending = Spending::new(&state, agent.price);
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
-        let input = self.input(message);
-        let known: HashSet<MessageId> = state.messages().iter().map(|message| message.id().to_owned()).collect();
-        self.follow(&agent, (input, note, &known), cancel, turn, &mut presenter).await
+        let known = state.messages().iter().map(|message| message.id().to_owned()).collect();
+        let accepted = Accepted { input: self.input(message), note, known };
+        self.follow(&agent, accepted, cancel, turn, &mut presenter).await
     }
 
     /// Builds the run input for a message.
@@ -92,14 +100,16 @@ impl<H: AgentHost> Session<H> {
     async fn follow(
         &self,
         agent: &SessionAgent,
-        (mut input, note, known): (RunInput, Map<String, Value>, &HashSet<MessageId>),
+        accepted: Accepted,
         cancel: &CancellationToken,
         turn: Turn,
         presenter: &mut Presenter<'_>,
     ) -> Result<wire::StopReason, wire::Error> {
+        let Accepted { mut input, note, known } = accepted;
+        let mut unreported = Unreported::default();
         loop {
             let run = agent.agent.run(input.note(note.clone())).detach();
-            let Some(ended) = self.show(&run, cancel, presenter).await else {
+            let Some(ended) = self.show(&run, cancel, presenter, &mut unreported).await else {
                 presenter.close("Cancelled");
                 // The next prompt waits for the end of the run.
                 tokio::spawn(async move {
@@ -115,7 +125,7 @@ impl<H: AgentHost> Session<H> {
             if outcome.stop != FinishReason::Interrupted {
                 presenter.close(outcome.stop.reason());
                 if outcome.stop == FinishReason::Refused {
-                    self.take_back(agent, known, &outcome.state).await?;
+                    self.take_back(agent, &known, &outcome.state).await?;
                 }
                 return Ok(stop_reason(&outcome.stop));
             }
@@ -158,9 +168,9 @@ impl<H: AgentHost> Session<H> {
         run: &RunHandle,
         cancel: &CancellationToken,
         presenter: &mut Presenter<'_>,
+        unreported: &mut Unreported,
     ) -> Option<Result<Outcome, Box<RunError>>> {
         let mut events = run.subscribe(Subscribe::Start);
-        let mut results = Results::default();
         loop {
             tokio::select! {
                 biased;
@@ -168,21 +178,35 @@ impl<H: AgentHost> Session<H> {
                 event = self.next_event(&mut events) => match event {
                     Some(event) => {
                         presenter.event(&event);
-                        results.event(&event, run, presenter).await;
+                        unreported.event(&event, run, presenter).await;
                     }
-                    None => return Some(run.outcome().await),
+                    None => {
+                        let ended = run.outcome().await;
+                        if let Ok(outcome) = &ended {
+                            unreported.ended(run.id(), &outcome.state, presenter);
+                        }
+                        return Some(ended);
+                    }
                 },
             }
         }
+        let snapshot = tokio::task::unconstrained(run.snapshot()).now_or_never();
+        let partial = snapshot.and_then(|snapshot| snapshot.answer().cloned());
         // The person who cancels has read the output so far.
         run.interrupt();
+        // Does not wait for a slow editor: the run keeps what is left in any case.
         let rest = async {
-            while let Some(event) = self.next_event(&mut events).await {
+            while let Some(event) = events.next().await {
                 presenter.event(&event);
+                unreported.event(&event, run, presenter).await;
             }
         };
         // If it takes longer, the run ends in the background.
         let _ = tokio::time::timeout(CANCEL_TIMEOUT, rest).await;
+        // No event reports the end of an interrupted answer.
+        if let Some(partial) = partial.filter(|_| presenter.is_behind()) {
+            presenter.catch_up(run.id(), (partial.turn, partial.attempt), &partial.text);
+        }
         None
     }
 
@@ -200,42 +224,6 @@ impl<H: AgentHost> Session<H> {
         let spending = Spending::new(&state, agent.price);
         replay(&self.editor, &self.cwd, &state, agent.context_window, &spending);
         Ok(())
-    }
-}
-
-/// The finished calls of a turn, by provider call ID. Their results hold more than the events report.
-#[derive(Default)]
-struct Results(HashMap<String, CallId>);
-
-impl Results {
-    async fn event(&mut self, event: &Event, run: &RunHandle, presenter: &mut Presenter<'_>) {
-        match &event.kind {
-            EventKind::ModelFinished { turn, attempt, message, .. }
-                if event.path.is_empty() && presenter.is_behind() =>
-            {
-                let state = run.snapshot().await.state;
-                let answer = state.messages().iter().rev().find(|answer| answer.id() == message);
-                // Joined like the pieces, with nothing between two blocks.
-                let texts = answer.into_iter().flat_map(|answer| answer.content().iter().filter_map(Block::as_text));
-                presenter.catch_up(&event.run, (*turn, *attempt), &texts.collect::<String>());
-            }
-            EventKind::ToolFinished { call, id, .. } if event.path.is_empty() => {
-                self.0.insert(id.clone(), call.clone());
-            }
-            // By the next model call, the results are part of the conversation.
-            EventKind::ModelStarted { .. } if event.path.is_empty() && !self.0.is_empty() => {
-                let calls = std::mem::take(&mut self.0);
-                let state = run.snapshot().await.state;
-                // Messages added meanwhile follow the results.
-                let recent = state.messages().iter().rev().skip_while(|message| message.as_tool().is_none());
-                for result in recent.map_while(|message| message.as_tool()) {
-                    if let Some(call) = calls.get(&result.call_id) {
-                        presenter.images(&event.run, call, &result.content);
-                    }
-                }
-            }
-            _ => {}
-        }
     }
 }
 

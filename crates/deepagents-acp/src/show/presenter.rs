@@ -33,6 +33,8 @@ pub(crate) struct Presenter<'a> {
     compactions: u32,
     /// Whether pieces of the present answer were missed, because the editor reads slowly.
     is_behind: bool,
+    /// The turn and attempt of the latest text that came while pieces were missed.
+    missed: Option<(u32, u32)>,
     /// The turn and attempt of the text shown last, and its length in bytes.
     said: ((u32, u32), usize),
     calls: HashMap<String, Shown>,
@@ -77,6 +79,7 @@ impl<'a> Presenter<'a> {
             todos,
             compactions: 0,
             is_behind: false,
+            missed: None,
             said: ((0, 0), 0),
             calls: HashMap::new(),
         }
@@ -97,14 +100,13 @@ impl<'a> Presenter<'a> {
                     self.grow(&name(&call), text, false);
                 }
             }
-            EventKind::TextDelta { turn, attempt, text } if !self.is_behind => {
-                self.say(&event.run, (*turn, *attempt), text);
-            }
+            EventKind::TextDelta { turn, attempt, .. } if self.is_behind => self.missed = Some((*turn, *attempt)),
+            EventKind::TextDelta { turn, attempt, text } => self.say(&event.run, (*turn, *attempt), text),
             EventKind::ReasoningDelta { turn, attempt, text } if event.path.is_empty() && !self.is_behind => {
                 self.show_output(&event.run, (*turn, *attempt), text, wire::SessionUpdate::AgentThoughtChunk);
             }
             EventKind::Lagged { .. } => self.is_behind = true,
-            EventKind::ModelStarted { .. } if event.path.is_empty() => self.is_behind = false,
+            EventKind::ModelStarted { .. } if event.path.is_empty() => (self.is_behind, self.missed) = (false, None),
             EventKind::ModelFinished { usage, .. } => {
                 self.spending.add(*usage);
                 match parent(&event.path) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, MemoryJournal, ThreadInfo};
+use deepagents::core::middleware::DynMiddleware;
 use deepagents::core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
@@ -34,8 +35,11 @@ pub(crate) struct Host {
     pub(crate) model: ScriptedModel,
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) tool: Option<Arc<dyn DynTool>>,
+    pub(crate) middleware: Option<Arc<dyn DynMiddleware>>,
     /// If a message contains this, the model never finishes its response.
     pub(crate) halts_at: Option<&'static str>,
+    /// One permit for each response that stopped before its end.
+    pub(crate) halted: Arc<Semaphore>,
     /// Whether it has its own shell, and whether that counts as a sandbox.
     pub(crate) shell: Option<bool>,
     /// Models and efforts that agents were built with.
@@ -51,6 +55,7 @@ pub(crate) struct Host {
 struct Halting {
     model: ScriptedModel,
     at: Option<&'static str>,
+    halted: Arc<Semaphore>,
 }
 
 impl ChatModel for Halting {
@@ -69,15 +74,32 @@ impl ChatModel for Halting {
             return answer;
         }
         let is_end = |event: &Result<ModelEvent, ModelError>| matches!(event, Ok(ModelEvent::Finished(_)));
-        answer.filter(move |event| std::future::ready(!is_end(event))).chain(stream::pending()).boxed()
+        let halted = self.halted.clone();
+        let never = stream::once(async move {
+            halted.add_permits(1);
+            std::future::pending().await
+        });
+        answer.filter(move |event| std::future::ready(!is_end(event))).chain(never).boxed()
     }
 }
 
 impl Host {
     pub(crate) fn new(model: ScriptedModel) -> Self {
         let (journal, built, made) = (Arc::default(), Arc::default(), Arc::default());
-        let closed = Arc::new(Semaphore::new(0));
-        Self { model, journal, tool: None, halts_at: None, shell: None, built, made, gate: None, closed }
+        let (halted, closed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        Self {
+            model,
+            journal,
+            tool: None,
+            middleware: None,
+            halts_at: None,
+            halted,
+            shell: None,
+            built,
+            made,
+            gate: None,
+            closed,
+        }
     }
 
     /// Waits until a session has been closed.
@@ -119,10 +141,13 @@ impl AgentHost for Host {
         let mut profile = ModelProfile::default();
         profile.context_window = Some(100_000);
         let model = self.model.clone().with_profile(profile);
-        let model = Halting { model, at: self.halts_at };
+        let model = Halting { model, at: self.halts_at, halted: self.halted.clone() };
         let mut builder = DeepAgent::builder().model(model).backend(workspace.clone());
         if let Some(tool) = &self.tool {
             builder = builder.tool(tool.clone());
+        }
+        if let Some(middleware) = &self.middleware {
+            builder = builder.middleware(middleware.clone());
         }
         let agent = setup.equip(builder, self.journal(), []).build().map_err(HostError::failed)?;
         let greet = SlashCommand {

@@ -16,5 +16,6 @@ mod lines;
 mod questions;
 mod sessions;
 mod settings;
+mod slow;
 mod terminals;
 mod turns;

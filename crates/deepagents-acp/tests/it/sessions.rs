@@ -1,8 +1,9 @@
 //! Sessions as threads: new, loaded, resumed, listed, closed, deleted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use deepagents::core::journal::Journal;
+use deepagents::core::journal::{Claim, Journal, Record, RecordUpdate};
 use deepagents::core::model::StopReason;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -161,6 +162,33 @@ async fn a_failed_load_leaves_the_open_session_usable() {
         assert_eq!(editor.call("session/load", load).await.unwrap_err()["code"], -32602);
     }
     assert_eq!(editor.say(&session, "Still there?").await, "end_turn");
+}
+
+#[tokio::test]
+async fn a_session_whose_conversation_cannot_be_replayed_stays_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let host = Host::new(model);
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    editor.call("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    let fence = host.journal.claim(&session, Claim::new("another", Duration::from_secs(60))).await.unwrap();
+    let damaged = RecordUpdate::Stored(vec![("messages".to_owned(), json!("not a list"))]);
+    let end = host.journal.threads().get(&session).await.unwrap().unwrap().end;
+    host.journal.append(&session, fence, end, vec![Record::Update { update: damaged }]).await.unwrap();
+    host.journal.release(&session, fence).await.unwrap();
+    let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    assert_eq!(editor.call("session/load", load.clone()).await.unwrap_err()["code"], -32603);
+    host.wait_closed().await;
+    // A setting reports the mode of the session that is still open.
+    let effort = json!({"sessionId": session, "configId": "effort", "type": "select", "value": "low"});
+    let options = editor.call("session/set_config_option", effort).await.unwrap();
+    assert_eq!(options["configOptions"][0]["currentValue"], "plan");
+    // A session that was not open before is not open after.
+    editor.call("session/close", json!({"sessionId": session})).await.unwrap();
+    assert_eq!(editor.call("session/load", load).await.unwrap_err()["code"], -32603);
+    assert_eq!(editor.call("session/close", json!({"sessionId": session})).await.unwrap_err()["code"], -32002);
 }
 
 #[tokio::test]
@@ -340,6 +368,18 @@ async fn a_session_whose_request_is_cancelled_while_it_opens_is_closed() {
     host.wait_closed().await;
     editor.disconnect().await;
     assert_eq!(host.closed.available_permits(), 0, "it is closed once");
+}
+
+#[tokio::test]
+async fn a_session_that_is_still_opening_when_the_editor_disconnects_is_closed() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(ScriptedModel::new([])) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let _unanswered = editor.request("session/new", json!({"cwd": dir.path(), "mcpServers": []}));
+    editor.call("session/list", json!({})).await.unwrap();
+    editor.disconnect().await;
+    gate.add_permits(1);
+    host.wait_closed().await;
 }
 
 #[tokio::test]

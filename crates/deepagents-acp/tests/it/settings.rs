@@ -105,6 +105,48 @@ async fn a_mode_sent_while_its_session_is_loaded_applies_to_it() {
 }
 
 #[tokio::test]
+async fn a_mode_sent_while_an_open_session_is_loaded_again_applies_to_the_loaded_one() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let model = ScriptedModel::rules().always(Turn::text("Planned.")).build();
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(model.clone()) };
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    gate.add_permits(1);
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    for method in ["session/load", "session/resume"] {
+        let loaded = editor.request(method, load.clone());
+        let set = editor.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"}));
+        editor.call("session/list", json!({})).await.unwrap();
+        gate.add_permits(1);
+        assert_eq!(loaded.await.unwrap().unwrap()["modes"]["currentModeId"], "ask");
+        set.await.unwrap().unwrap();
+        editor.say(&session, "Write a file.").await;
+        let last = model.requests().pop().unwrap();
+        assert!(last.messages.last().unwrap().text().contains("plan mode is on"), "{method}");
+        editor.call("session/set_mode", json!({"sessionId": session, "modeId": "ask"})).await.unwrap();
+        editor.say(&session, "Hi.").await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_while_its_agent_is_rebuilt_closes_after_that() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let host = Host { gate: Some((Some("low"), gate.clone())), ..Host::new(ScriptedModel::new([])) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let low = json!({"sessionId": session, "configId": "effort", "type": "select", "value": "low"});
+    let low = editor.request("session/set_config_option", low);
+    let closed = editor.request("session/close", json!({"sessionId": session}));
+    editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(host.closed.available_permits(), 0);
+    gate.add_permits(1);
+    assert_eq!(current(&low.await.unwrap().unwrap()["configOptions"], "effort"), "low");
+    closed.await.unwrap().unwrap();
+    assert_eq!(host.closed.available_permits(), 1);
+}
+
+#[tokio::test]
 async fn a_mode_applies_while_the_agent_of_its_session_is_rebuilt() {
     let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
     let host = Host { gate: Some((Some("low"), gate.clone())), ..Host::new(ScriptedModel::new([])) };

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents::core::journal::{Journal, RunStatus};
 use deepagents::core::message::{Media, MediaKind, MediaSource};
 use deepagents::core::model::{ErrorInfo, ModelError};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Block, MiddlewareEvent, ToolContext, ToolError, ToolOutput, Usage, tool_fn};
 use serde_json::{Value, json};
 
-use crate::editor::{Editor, Host, TIMEOUT, allows};
+use crate::editor::{Editor, Host, allows};
 
 fn short(update: &Value) -> String {
     let field = |name: &str| update[name].as_str().unwrap_or("-").to_owned();
@@ -415,27 +414,4 @@ async fn an_image_from_a_failed_call_is_shown_too() {
     let calls = editor.calls();
     let image = |call: &Value| call["content"].to_string().contains("iVBORw0KGgo=");
     assert!(calls.iter().any(image) && calls.iter().any(|call| call["status"] == "failed"), "{calls:?}");
-}
-
-#[tokio::test]
-async fn an_editor_that_does_not_read_holds_no_run_up_and_then_gets_the_rest_in_one_piece() {
-    let dir = tempfile::tempdir().unwrap();
-    let words: String = (0..20_000).map(|number| format!("{number:>8}")).collect();
-    let host = Host::new(ScriptedModel::new([Turn::text(&words).thinking("Hm.")]));
-    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
-    let session = editor.session(dir.path()).await;
-    editor.read(false);
-    let answer = editor.prompt(&session, "Count.");
-    let has_ended = async {
-        let status = async || host.journal.threads().get(&session).await.unwrap().map(|thread| thread.status);
-        while status().await != Some(RunStatus::Ended) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, has_ended).await.expect("the run ends");
-    editor.read(true);
-    assert_eq!(answer.await.unwrap().unwrap()["stopReason"], "end_turn");
-    assert!(editor.text("agent_message_chunk") == words, "no text is lost or repeated");
-    let chunks = editor.updates("agent_message_chunk").len();
-    assert!(chunks < 15_000, "{chunks} pieces were kept for an editor that did not read");
 }

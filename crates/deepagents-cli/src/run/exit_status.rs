@@ -127,7 +127,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &RunContext) -> (Exit, Option
         FinishReason::BrokenOff => (Exit::Failed, "the last answer ended early; the task may be unfinished".to_owned()),
         FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
         FinishReason::Cancelled => {
-            (Exit::Interrupted, with_next_step(format!("interrupted {so_far}"), CONTINUE_WITH_MESSAGE, limits))
+            (Exit::Interrupted, with_next_step(format!("interrupted {so_far}"), CONTINUE, limits))
         }
         FinishReason::Suspended if ending.interrupted => match outcome.action_requests().len() {
             0 => return stopped_message(ending, limits),

@@ -98,7 +98,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         shape.carried = shape.context_files.read_contents(&*definitions).await?;
         Recording::record(file, serde_json::to_value(&shape)?).await
     })?;
-    remark_before(args, &choice, &warnings, &session);
+    let again = again(args);
+    remark_before(args, &choice, &warnings, &session, &again);
     let limits = RunContext {
         turns: args.max_turns,
         tokens: args.max_tokens,
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
-        again: again(args),
+        again,
         note: std::mem::take(&mut session.note),
         has_shape: args.json_schema.is_some(),
         waits: args.wait_background || session.waits,
@@ -143,7 +144,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
 }
 
 /// Prints what the user should know before the run begins.
-fn remark_before(args: &RunArgs, choice: &Choice, warnings: &[String], session: &Session) {
+fn remark_before(args: &RunArgs, choice: &Choice, warnings: &[String], session: &Session, again: &Again) {
     if args.quiet {
         return;
     }
@@ -153,9 +154,18 @@ fn remark_before(args: &RunArgs, choice: &Choice, warnings: &[String], session: 
     if !args.json {
         output::remarks(warnings);
     }
-    if let Some(thread) = session.kept.as_deref().filter(|_| session.is_over) {
+    let Some(thread) = &session.kept else { return };
+    if session.is_over {
         output::remark(&format!(
             "the last run of thread {thread} has ended with this result; to continue, say what to do next"
+        ));
+    }
+    // A program that sends its messages as lines is asked the questions first.
+    if session.leaves_questions && args.input_format == InputFormat::Text {
+        output::remark(&format!(
+            "the open questions of thread {thread} are left undecided, and their calls are not made; `{}` would have \
+             asked them",
+            again.asking(thread)
         ));
     }
 }

@@ -97,6 +97,8 @@ pub(super) struct Session {
     pub(super) waits: bool,
     /// Whether there is nothing to do at all: the last run has ended, and its answer is shown.
     pub(super) is_over: bool,
+    /// Whether its last run waits for decisions, which the new task leaves unmade.
+    pub(super) leaves_questions: bool,
     /// The caller's trace noted by the previous process.
     pub(super) caller: Option<String>,
     /// The metadata for the thread once this program owns it.
@@ -106,8 +108,18 @@ pub(super) struct Session {
 impl Session {
     /// A session without a past.
     fn new(journal: Arc<dyn Journal>, kept: Option<String>, input: RunInput) -> Self {
-        let (is_open, has_tasks, waits, is_over) = (false, false, false, false);
-        Self { journal, kept, input, is_open, has_tasks, waits, is_over, caller: None, note: Map::new() }
+        Self {
+            journal,
+            kept,
+            input,
+            is_open: false,
+            has_tasks: false,
+            waits: false,
+            is_over: false,
+            leaves_questions: false,
+            caller: None,
+            note: Map::new(),
+        }
     }
 
     /// Resumes the thread that was found, or chooses an ID for a new one. Without a task, the run resumes unfinished
@@ -167,6 +179,7 @@ impl Session {
             has_tasks: info.parent.is_some() || !tasks.is_empty(),
             waits,
             is_over: !waits && stop.is_some() && !is_unfinished,
+            leaves_questions: task.is_some() && info.status == RunStatus::Interrupted,
             caller: info.metadata.get(CALLER).and_then(Value::as_str).map(str::to_owned),
             ..Self::new(journal, Some(info.id.clone()), input)
         })

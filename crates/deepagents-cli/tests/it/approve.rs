@@ -139,6 +139,18 @@ fn an_unanswered_run_says_how_to_resume_and_resumes() {
     let finished = finish_with(command.args(["--approve", "ask", "--resume", id, "--db"]).arg(&db), "yes\n");
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.out.contains("Done.") && root.join("a.txt").exists(), "{finished:?}");
+    assert!(!finished.err.contains("left undecided"), "{finished:?}");
+}
+
+#[test]
+fn a_message_on_a_thread_with_an_open_question_says_that_it_leaves_the_question() {
+    let server = Server::start([writes(), Reply::Text(vec!["Something else."])]);
+    let place = Place::new();
+    assert_eq!(finish_with(&mut place.run(&server, &["--approve", "ask", "Write"]), "").code, Some(1));
+    let finished = finish_with(&mut place.run(&server, &["--continue", "Do something else"]), "");
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.err.contains("are left undecided") && finished.err.contains("--approve ask"), "{finished:?}");
+    assert!(!place.has("a.txt"));
 }
 
 #[test]

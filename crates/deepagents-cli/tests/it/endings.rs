@@ -150,7 +150,7 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     let finished: Finished = child.wait_with_output().unwrap().into();
     assert_eq!(finished.code, Some(130), "{finished:?}");
     assert!(finished.err.contains("interrupted after 1 answer and 1 tool call"), "{finished:?}");
-    assert!(finished.err.contains("Go on with `deepagents run --continue \"Go on\" --root "), "{finished:?}");
+    assert!(finished.err.contains("Go on with `deepagents run --continue --root "), "{finished:?}");
     let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
     assert_eq!((&last["type"], &last["stop"]), (&json!("run_finished"), &json!("cancelled")));
     assert!(fs::exists(dir.path().join("a.txt")).unwrap());

@@ -109,7 +109,8 @@ impl Picker {
     }
 
     pub(super) fn previewed(&mut self, of: ListOf, key: String, items: Vec<Item>) {
-        if self.of == of {
+        // It may come after the selection has moved on; that of the present entry is then still loading.
+        if self.of == of && self.current().is_some_and(|current| current.key == key) {
             self.preview = Some((key, Arc::new(items)));
         }
     }
@@ -120,5 +121,40 @@ impl Picker {
             (Some((known, items)), Some(current)) if *known == current.key => items,
             _ => &[],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(keys: &[&str]) -> Choices {
+        let row = |key: &&str| Choice { key: (*key).to_owned(), label: (*key).to_owned(), detail: String::new() };
+        Choices { of: ListOf::Threads, rows: keys.iter().map(row).collect() }
+    }
+
+    fn items(text: &str) -> Vec<Item> {
+        vec![Item::User(text.to_owned())]
+    }
+
+    #[test]
+    fn a_preview_that_comes_late_does_not_replace_that_of_the_selected_entry() {
+        let mut picker = Picker::new(rows(&["one", "two"]));
+        picker.move_selection(true);
+        picker.previewed(ListOf::Threads, "two".to_owned(), items("second"));
+        picker.previewed(ListOf::Threads, "one".to_owned(), items("first"));
+        assert_eq!(picker.preview(), items("second"));
+        assert_eq!(picker.wants_preview(), None);
+    }
+
+    #[test]
+    fn a_list_that_grows_keeps_its_selected_entry_and_its_preview() {
+        let mut picker = Picker::new(rows(&["one", "two"]));
+        picker.move_selection(true);
+        picker.previewed(ListOf::Threads, "two".to_owned(), items("second"));
+        picker.refresh(rows(&["new", "one", "two", "three"]));
+        assert_eq!(picker.current().map(|choice| choice.key).as_deref(), Some("two"));
+        assert_eq!(picker.preview(), items("second"));
+        assert_eq!(picker.wants_preview(), None);
     }
 }

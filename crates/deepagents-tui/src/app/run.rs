@@ -100,6 +100,12 @@ impl App {
             if !self.stopping {
                 return self.run_waits(end.questions);
             }
+            if !end.questions.is_empty() {
+                // It asked before it could be stopped: its questions are left as if they had been shown.
+                end.questions.into_iter().for_each(|question| self.asked(question));
+                self.waits = true;
+                return self.stop();
+            }
         }
         self.items.extend(self.live.finish());
         let did_nothing = self.resumed_at.take() == Some(self.items.len());

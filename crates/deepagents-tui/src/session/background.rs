@@ -53,18 +53,28 @@ impl Session {
         self.with(|state| state.background.iter().any(|background| background.thread == thread))
     }
 
-    /// Sends the text, after its context, to the background run on the open thread. Returns `false` if there is none, or
-    /// it has ended.
-    pub(super) fn send_to_background(&self, text: &str, context: &[String]) -> bool {
+    /// Whether a run of this program continues the open thread in the background.
+    pub(super) fn is_background_open(&self) -> bool {
+        self.thread().is_some_and(|thread| self.is_in_background(&thread))
+    }
+
+    /// Sends the text, after its context, to the background run on the open thread. Returns `false` if there is none,
+    /// or it has ended.
+    pub(super) async fn send_to_background(&self, text: &str, context: &[String]) -> bool {
+        let (message, pictures) = match self.ready().await {
+            Ok(connection) => self.message(&connection, text.to_owned()).await,
+            Err(_) => (Message::user(text), Vec::new()),
+        };
         let told = self.with(|state| {
             let thread = state.thread.clone()?;
             let there = state.background.iter().find(|background| background.thread == thread)?;
             let context = context.iter().cloned().map(Message::harness);
-            Some(context.chain([Message::user(text)]).fold(false, |_, message| there.run.steer(message)))
+            Some(context.chain([message]).fold(false, |_, message| there.run.steer(message)))
         });
         if told != Some(true) {
             return false;
         }
+        self.show_pictures(pictures);
         self.emit(RunEnd::without_outcome(Ok(FinishReason::Ended), None));
         self.emit(Event::notice("the run in the background reads this before its next step"));
         true

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::LookFirst;
 use super::hooks::decides;
-use super::{Session, cost};
+use super::{Session, Shared, cost};
 use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::app::transcript::{Picture, pictures_of};
 use crate::host::Connection;
@@ -73,8 +73,8 @@ impl Session {
         let mut run = connection.agent.run(input);
         let handle = run.handle();
         self.with(|state| {
-            for text in std::mem::take(&mut state.early) {
-                handle.steer(text);
+            for message in std::mem::take(&mut state.early) {
+                handle.steer(message);
             }
             state.run = Some(handle);
         });
@@ -109,10 +109,8 @@ impl Session {
                     models.insert(event.path.to_vec(), model.clone());
                     // A turn's tool results are in the state once the next model call starts.
                     if event.path.is_empty() && !finished.is_empty() {
-                        let pictures = pictures(&run.handle().snapshot().await.state, &std::mem::take(&mut finished));
-                        if !pictures.is_empty() {
-                            self.emit(Event::Pictures(pictures));
-                        }
+                        let state = run.handle().snapshot().await.state;
+                        self.show_pictures(pictures(&state, &std::mem::take(&mut finished)));
                     }
                 }
                 EventKind::ModelFinished { usage, .. } => {
@@ -122,7 +120,14 @@ impl Session {
                 }
                 _ => {}
             }
+            let pictures = match &event.kind {
+                EventKind::Steered { text } if event.path.is_empty() => {
+                    self.with(|state| state.steered_pictures.remove(text))
+                }
+                _ => None,
+            };
             self.emit(Event::Run(Box::new(event)));
+            self.show_pictures(pictures.unwrap_or_default());
             if let Some((path, dollars)) = paid {
                 self.emit(Event::Cost { path, dollars });
             }
@@ -156,7 +161,7 @@ impl Session {
                     text: outcome.text(),
                     stop: Ok(outcome.stop),
                     unsent: None,
-                    early: self.with(|state| std::mem::take(&mut state.early)),
+                    early: self.with(Shared::take_unsent),
                 }))
             }
             // A failure caused by the cancellation counts as a cancellation.

@@ -28,16 +28,16 @@ const CLOSING: [char; 13] = [')', ']', '}', '>', '`', '"', '\'', ',', ';', ':', 
 
 impl Session {
     /// Builds the message for a text and attaches the images that it names: by a path, after `@`, or as a terminal
-    /// writes files dropped on it.
-    pub(super) async fn message(&self, connection: &Connection, text: String) -> Message {
+    /// writes files dropped on it. Returns it with the pictures that show them.
+    pub(super) async fn message(&self, connection: &Connection, text: String) -> (Message, Vec<Picture>) {
         let named = named_images(&text);
         if named.is_empty() {
-            return Message::user(text);
+            return (Message::user(text), Vec::new());
         }
         if connection.agent.model().profile().images == Some(false) {
             let told = format!("{} does not accept images; it gets only their names", connection.model);
             self.emit(Event::problem(told));
-            return Message::user(text);
+            return (Message::user(text), Vec::new());
         }
         let (root, home) = (self.root.clone(), self.home.clone());
         let read = tokio::task::spawn_blocking(move || read_all(&root, home.as_deref(), &named)).await;
@@ -51,9 +51,19 @@ impl Session {
                 Err(problem) => self.emit(Event::problem(problem)),
             }
         }
-        self.emit(Event::Pictures(pictures));
-        Message::User(UserMessage { content, ..UserMessage::default() })
+        (Message::User(UserMessage { content, ..UserMessage::default() }), pictures)
     }
+
+    pub(super) fn show_pictures(&self, pictures: Vec<Picture>) {
+        if !pictures.is_empty() {
+            self.emit(Event::Pictures(pictures));
+        }
+    }
+}
+
+/// Returns whether a text may name images.
+pub(super) fn names_images(text: &str) -> bool {
+    !named_images(text).is_empty()
 }
 
 /// Returns the paths in a text that have the extension of an image. Does not check whether they exist.

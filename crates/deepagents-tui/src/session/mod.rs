@@ -20,6 +20,7 @@ mod process;
 mod rewind;
 mod run;
 mod shell;
+mod steering;
 mod threads;
 mod tree;
 mod waiting;
@@ -28,15 +29,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deepagents::RunHandle;
 use deepagents::core::journal::ThreadUsage;
 use deepagents::remembered::RememberedRule;
+use deepagents::{Message, RunHandle};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::effect::Effect;
 use crate::app::event::{Event, Opened};
+use crate::app::transcript::Picture;
 use crate::host::{Begin, Connection, Host};
 use crate::policy::Policy;
 use crate::preferences::Preferences;
@@ -82,7 +84,11 @@ struct Shared {
     /// The followed thread, and the end of its log when it was last shown.
     shown: Option<(String, u64)>,
     /// Messages for a run that has not started yet.
-    early: Vec<String>,
+    early: Vec<Message>,
+    /// Messages whose images are being read, in their order, and those behind them.
+    unread: Vec<String>,
+    /// The pictures of messages that the run has not taken yet, by the text of the message.
+    steered_pictures: HashMap<String, Vec<Picture>>,
     /// User input to be saved with threads, whether saving is in progress, and the task that saves.
     kept: BTreeMap<String, KeptWithThread>,
     is_saving: bool,
@@ -106,6 +112,15 @@ struct Shared {
     asked_for: u64,
     /// The task that builds the last requested agent.
     connecting: Option<JoinHandle<()>>,
+}
+
+impl Shared {
+    fn next_job(&mut self) -> CancellationToken {
+        self.job = CancellationToken::new();
+        self.foreground += 1;
+        self.follower += 1;
+        self.job.clone()
+    }
 }
 
 impl std::fmt::Debug for Session {
@@ -164,14 +179,13 @@ impl Session {
         });
     }
 
-    /// Starts a new job with its own cancellation token. Events of the previous run are no longer shown.
+    /// Starts a new job with its own cancellation token. Events of the previous run are no longer shown, and messages
+    /// that it has not received are dropped.
     fn new_job(&self) -> CancellationToken {
         self.with(|state| {
-            state.job = CancellationToken::new();
-            state.early.clear();
-            state.foreground += 1;
-            state.follower += 1;
-            state.job.clone()
+            state.take_unsent();
+            state.steered_pictures.clear();
+            state.next_job()
         })
     }
 
@@ -188,23 +202,6 @@ impl Session {
     /// Cancels the current job.
     pub(crate) fn cancel(&self) {
         self.with(|state| state.job.cancel());
-    }
-
-    fn steer(&self, text: String) {
-        self.with(|state| {
-            if !state.run.as_ref().is_some_and(|run| run.steer(text.clone())) {
-                state.early.push(text);
-            }
-        });
-    }
-
-    /// Returns messages that the run has not received yet to the user.
-    fn retract(&self) {
-        let texts = self.with(|state| {
-            let sent = state.run.as_ref().map(|run| run.retract()).unwrap_or_default();
-            sent.iter().map(deepagents::Message::text).chain(state.early.drain(..)).collect()
-        });
-        self.emit(Event::Retracted(texts));
     }
 
     fn remember(&self, rule: RememberedRule) {

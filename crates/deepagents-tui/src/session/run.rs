@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::drive::{ANSWERED, resuming};
-use super::{Problem, Result, Session};
+use super::{Problem, Result, Session, Shared};
 use crate::app::event::{Event, RunEnd};
 use crate::host::Connection;
 use crate::text::shorten;
@@ -24,9 +24,27 @@ impl Session {
         skills: Vec<String>,
         decided: Vec<(ActionRequest, DecisionRecord)>,
     ) {
-        if self.send_to_background(&text, &context) {
-            return;
+        if self.is_background_open() {
+            self.spawn(|this| async move {
+                // It may have ended meanwhile.
+                if !this.send_to_background(&text, &context).await {
+                    this.submit_here(text, context, skills, decided);
+                }
+                Ok(None)
+            });
+        } else {
+            self.submit_here(text, context, skills, decided);
         }
+    }
+
+    /// Starts a run with a message on the open thread.
+    fn submit_here(
+        &self,
+        text: String,
+        context: Vec<String>,
+        skills: Vec<String>,
+        decided: Vec<(ActionRequest, DecisionRecord)>,
+    ) {
         let job = self.new_job();
         // Sending a message makes undone turns impossible to redo.
         self.with(|state| state.redo_positions.clear());
@@ -47,7 +65,8 @@ impl Session {
                 this.catch_up(&connection).await?;
                 let told = this.decided_results(&connection, decided).await?;
                 let (thread, note) = this.begin_thread(&connection, &text).await?;
-                let message = this.message(&connection, text).await;
+                let (message, pictures) = this.message(&connection, text).await;
+                this.show_pictures(pictures);
                 let messages = told.into_iter().chain(context.into_iter().map(Message::harness)).chain([message]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
@@ -61,12 +80,11 @@ impl Session {
 
     /// Resumes a run that waits for these decisions or was left unfinished.
     pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>, by_force: bool) {
-        // Messages sent after the run had told of its questions, before they were shown.
-        let early = self.with(|state| std::mem::take(&mut state.early));
-        let job = self.new_job();
-        if !answers.is_empty() {
-            self.with(|state| state.early = early);
-        }
+        let job = match answers.as_slice() {
+            [] => self.new_job(),
+            // It gets what was sent after the run had told of its questions, before they were shown.
+            _ => self.with(Shared::next_job),
+        };
         self.spawn(|this| async move {
             let begun = async {
                 let connection = this.ready().await?;

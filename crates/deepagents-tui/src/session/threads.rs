@@ -34,6 +34,7 @@ impl Session {
                 RunStatus::Interrupted => " · waits for a decision",
                 RunStatus::Open if is_owned(self, &info) => " · at work",
                 RunStatus::Open => " · unfinished",
+                RunStatus::Failed => " · failed",
                 _ => "",
             };
             let when = info.updated_at.to_string();

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use deepagents::ModelError;
-use deepagents::ModelRequest;
 use deepagents::channels::TodoStatus;
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{Block, ModelError, ModelRequest};
 use deepagents_tui::{Begin, Mode};
 use serde_json::json;
 
@@ -316,6 +315,37 @@ async fn an_image_named_in_a_message_is_sent_and_described() {
     drop(screens);
     let mut screens = world.begin(Mode::Ask, deepagents_tui::Begin::Continue);
     assert!(screens.wait_for("with the image my dot.png (image/png, 1 kB)").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn an_image_named_in_a_message_to_a_working_agent_is_sent_and_described_too() {
+    let is_image = |block: &Block| matches!(block, Block::Media(_));
+    let mut world = World::new([]);
+    // The agent works until it gets the image.
+    world.model = ScriptedModel::rules()
+        .always(Turn::with(move |request| {
+            if request.messages.iter().any(|message| message.content().iter().any(is_image)) {
+                return Turn::text("A dot.");
+            }
+            let wait = format!("while [ ! -e go ]; do sleep 0.01; done; sleep 0.1; echo {}", request.messages.len());
+            Turn::call("execute", json!({"command": wait}))
+        }))
+        .build();
+    let png = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0];
+    std::fs::write(world.dir.path().join("dot.png"), png).unwrap();
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "work").await;
+    assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
+    say(&mut screens, "then look at dot.png").await;
+    say(&mut screens, "and be quick").await;
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("A dot.").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
+    assert!(at("› then look at dot.png") < at("with the image dot.png (image/png, 1 kB)"), "{text}");
+    let last = world.model.requests().pop().unwrap().messages;
+    let said = |words: &str| last.iter().position(|message| message.text() == words).unwrap();
+    assert!(said("then look at dot.png") < said("and be quick"));
 }
 
 #[tokio::test]

@@ -79,6 +79,25 @@ async fn a_new_thread_starts_once_compaction_has_been_stopped() {
 }
 
 #[tokio::test]
+async fn another_thread_opens_once_the_run_of_the_present_one_has_been_stopped() {
+    let never = Turn::call("execute", serde_json::json!({"command": "while [ ! -e never ]; do sleep 0.01; done"}));
+    let world = World::new([Turn::text("PELICAN it is."), never, Turn::text("As before.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "the word is PELICAN").await;
+    assert!(screens.wait_for("PELICAN it is.").await && screens.wait_idle().await);
+    let first = screens.thread().unwrap();
+    say(&mut screens, "/clear").await;
+    say(&mut screens, "wait").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    let second = screens.thread().unwrap();
+    say(&mut screens, &format!("/resume {first}")).await;
+    assert!(screens.wait_idle().await && screens.thread().as_ref() == Some(&first), "{}", screens.text());
+    say(&mut screens, "which word?").await;
+    assert!(screens.wait_for("As before.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(world.told().contains("PELICAN") && first != second, "{}", world.told());
+}
+
+#[tokio::test]
 async fn a_new_thread_does_not_get_the_output_of_commands_run_before_it() {
     let world = World::new([Turn::text("Nothing, no.")]);
     let mut screens = world.screens(Mode::Ask);

@@ -11,10 +11,17 @@ impl Presenter<'_> {
 
     /// Shows the rest of an answer of which pieces were missed.
     pub(crate) fn catch_up(&mut self, run: &str, answer: (u32, u32), text: &str) {
-        self.is_behind = false;
+        (self.is_behind, self.missed) = (false, None);
         let said = if self.said.0 == answer { self.said.1 } else { 0 };
         if let Some(rest) = text.get(said..) {
             self.say(run, answer, rest);
+        }
+    }
+
+    /// Shows the rest of the answer at the end of a run, if pieces of it were missed.
+    pub(crate) fn catch_up_at_end(&mut self, run: &str, text: &str) {
+        if let Some(answer) = self.missed {
+            self.catch_up(run, answer, text);
         }
     }
 
