@@ -46,7 +46,7 @@ impl HookedStore {
     }
 }
 
-fn is_run(namespace: &[String]) -> bool {
+pub(crate) fn is_run(namespace: &[String]) -> bool {
     namespace.get(1).is_some_and(|kind| kind == "runs")
 }
 
