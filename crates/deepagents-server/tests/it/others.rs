@@ -456,7 +456,7 @@ fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
 #[tokio::test]
 async fn runs_of_a_killed_server_are_resumed_by_one_that_was_already_running() {
     let folder = tempfile::tempdir().unwrap();
-    let (child, first) = crate::kills::start(folder.path());
+    let (child, first) = crate::kills::start(folder.path()).await;
     let (second, _end, _serving) = run(crate::kills::noting_server(folder.path()).await).await;
     let mut accepted = Vec::new();
     for number in 0..12 {
