@@ -180,8 +180,8 @@ async fn a_run_closed_by_a_server_that_died_before_storing_its_result_is_ended_b
 #[tokio::test]
 async fn a_run_that_another_server_has_just_closed_is_left_to_it() {
     let world = World::new();
-    let now = jiff::Timestamp::now().to_string();
-    let young = left_closed(&world, "interrupt", None, &now).await;
+    // By a server whose clock is ahead, so that the time does not pass during the test.
+    let young = left_closed(&world, "interrupt", None, "2999-01-01T00:00:00.000000+00:00").await;
     let old = left_closed(&world, "interrupt", None, LONG_AGO).await;
     let _first = world.serve(&["agent"]).await;
     concluded(&world, &old).await;
@@ -266,6 +266,35 @@ async fn a_run_that_its_client_has_left_does_not_come_back_after_a_kill() {
     let run = second.get(&format!("{thread}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
     second.get(&format!("{thread}/runs/{run}/join")).await;
     assert_eq!(status(&second, &format!("{thread}/runs/{run}")).await, "interrupted");
+}
+
+/// The storage fails just when the server asks whether the cancelled run has begun elsewhere.
+#[tokio::test]
+async fn a_begun_run_of_another_server_is_undone_before_the_runs_behind_it() {
+    let store = Arc::new(HookedStore::default());
+    let world = World { store: store.clone(), ..World::new() };
+    let client = world.serve(&["agent"]).await;
+    let (thread, held) = begin(&client, "agent", &say("hold")).await;
+    soon(world.begun.acquire()).await.unwrap().forget();
+    // As if another server had begun a run.
+    let (id, run) = ids(&held);
+    let mut record = world.store.get(&kind("runs", id), run).await.unwrap().unwrap().value;
+    let begun = uuid::Uuid::now_v7().to_string();
+    record["run_id"] = json!(begun);
+    record["from"] = json!(0);
+    world.store.put(&kind("open-runs", id), &begun, json!({})).await.unwrap();
+    world.store.put(&kind("runs", id), &begun, record).await.unwrap();
+    let path = format!("{thread}/runs/{begun}");
+    let failing = store.clone();
+    let is_index = |namespace: &[String]| namespace.get(1).is_some_and(|kind| kind == "open-runs");
+    store.once(is_index, async move { failing.unread.store(1, Ordering::Relaxed) });
+    client.post(&format!("{path}/cancel?action=rollback"), json!({})).await;
+    until(async || store.unread.load(Ordering::Relaxed) == 0).await;
+    let behind = client.post(&format!("{thread}/runs"), say("hi")).await["run_id"].as_str().unwrap().to_owned();
+    client.post(&format!("{held}/cancel?wait=1"), json!({})).await;
+    client.get(&format!("{thread}/runs/{behind}/join")).await;
+    until(async || client.send(Method::GET, &path, &json!({})).await.0 == StatusCode::NOT_FOUND).await;
+    assert_eq!(roles(&client.get(&format!("{thread}/state")).await["values"]), ["human", "ai"]);
 }
 
 /// The clock of the server that began the run was ahead.
