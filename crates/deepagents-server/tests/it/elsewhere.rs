@@ -83,6 +83,12 @@ async fn status(client: &Client, path: &str) -> Value {
     client.get(path).await["status"].take()
 }
 
+/// Waits until a server has no open runs.
+async fn has_no_open_runs(client: &Client) {
+    until(async || client.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0"))
+        .await;
+}
+
 #[tokio::test]
 async fn deleting_a_thread_ends_its_runs_on_a_server_that_alone_has_their_agent() {
     let world = World::new();
@@ -95,8 +101,7 @@ async fn deleting_a_thread_ends_its_runs_on_a_server_that_alone_has_their_agent(
     for thread in [&held, &waits] {
         assert_eq!(first.send(Method::DELETE, thread, &json!({})).await.0, StatusCode::NO_CONTENT);
     }
-    until(async || second.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0"))
-        .await;
+    has_no_open_runs(&second).await;
     for client in [&first, &second] {
         assert_eq!(client.post("/threads/search", json!({})).await, json!([]), "none has come back");
     }
@@ -177,44 +182,58 @@ async fn a_run_closed_by_a_server_that_died_before_storing_its_result_is_ended_b
     }
 }
 
+/// The server that closed the run has already stored its webhook.
 #[tokio::test]
 async fn a_run_that_another_server_has_just_closed_is_left_to_it() {
     let world = World::new();
+    let (url, mut received) = receiver(vec![]).await;
     // By a server whose clock is ahead, so that the time does not pass during the test.
-    let young = left_closed(&world, "interrupt", None, "2999-01-01T00:00:00.000000+00:00").await;
+    let young = left_closed(&world, "interrupt", Some(&url), "2999-01-01T00:00:00.000000+00:00").await;
+    let (thread, run) = ids(&young);
+    let webhook = json!({"url": url, "thread_id": thread, "body": {"run_id": run}});
+    let webhooks = ["deepagents-server", "webhooks"].map(str::to_owned);
+    world.store.put(&webhooks, run, webhook).await.unwrap();
     let old = left_closed(&world, "interrupt", None, LONG_AGO).await;
     let _first = world.serve(&["agent"]).await;
     concluded(&world, &old).await;
-    let later = left_closed(&world, "interrupt", None, LONG_AGO).await;
+    let later = left_closed(&world, "interrupt", Some(&url), LONG_AGO).await;
     concluded(&world, &later).await;
     assert!(!has_result(&world, &young).await, "the server that closed it may be storing it");
+    let (_, told) = soon(received.recv()).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["run_id"], ids(&later).1, "the other run is not over");
 }
 
+/// The second server starts while the first one stores the result.
 #[tokio::test]
 async fn a_run_left_closed_is_ended_by_only_one_of_several_servers() {
-    let world = World::new();
+    let store = Arc::new(HookedStore::default());
+    let world = World { store: store.clone(), ..World::new() };
     let (url, mut received) = receiver(vec![]).await;
+    let path = left_closed(&world, "interrupt", Some(&url), LONG_AGO).await;
+    let (storing, stored) = (oneshot::channel(), oneshot::channel());
+    store.once(is_webhook, async {
+        storing.0.send(()).unwrap();
+        stored.1.await.unwrap();
+    });
+    let first = world.serve(&["agent"]).await;
+    soon(storing.1).await.unwrap();
+    let second = world.serve(&["agent"]).await;
+    for _ in 0..20 {
+        assert_eq!(status(&second, &path).await, "interrupted");
+    }
+    stored.0.send(()).unwrap();
+    concluded(&world, &path).await;
+    for client in [&first, &second] {
+        has_no_open_runs(client).await;
+    }
     let webhooks = ["deepagents-server", "webhooks"].map(str::to_owned);
-    let mut left = Vec::new();
-    for _ in 0..8 {
-        let path = left_closed(&world, "interrupt", Some(&url), LONG_AGO).await;
-        let (thread, run) = ids(&path);
-        // The server was killed between storing the webhook and the result.
-        let early = json!({"url": url, "thread_id": thread, "body": {"run_id": "too early"}});
-        world.store.put(&webhooks, run, early).await.unwrap();
-        left.push(path);
-    }
-    let _servers = tokio::join!(world.serve(&["agent"]), world.serve(&["agent"]));
-    let mut told = Vec::new();
-    for path in &left {
-        concluded(&world, path).await;
-        told.push(serde_json::from_str::<Value>(&soon(received.recv()).await.unwrap().1).unwrap());
-    }
-    until(async || world.store.search(&webhooks, &Query::default()).await.unwrap().is_empty()).await;
-    assert!(received.try_recv().is_err(), "each is told once");
-    let mut told: Vec<&str> = told.iter().map(|run| run["run_id"].as_str().unwrap()).collect();
-    told.sort_unstable();
-    assert_eq!(told, left.iter().map(|path| ids(path).1).collect::<Vec<_>>());
+    until(async || store.search(&webhooks, &Query::default()).await.unwrap().is_empty()).await;
+    soon(received.recv()).await.unwrap();
+    assert!(received.try_recv().is_err(), "it is told once");
+}
+
+fn is_webhook(namespace: &[String]) -> bool {
+    namespace.get(1).is_some_and(|kind| kind == "webhooks")
 }
 
 /// Kills a server: its runtime ends wherever its tasks are.
@@ -325,7 +344,7 @@ async fn a_run_deleted_just_after_it_was_cancelled_does_not_come_back() {
     later["webhook"] = json!("http://127.0.0.1:9/hook");
     let (_, path) = begin(&client, "agent", &later).await;
     let (storing, stored) = (oneshot::channel(), oneshot::channel());
-    store.once(|namespace| namespace.get(1).is_some_and(|kind| kind == "webhooks"), async {
+    store.once(is_webhook, async {
         storing.0.send(()).unwrap();
         stored.1.await.unwrap();
     });
@@ -341,8 +360,7 @@ async fn a_run_deleted_just_after_it_was_cancelled_does_not_come_back() {
     };
     let (deleted, ()) = tokio::join!(deleted, meanwhile);
     assert_eq!(deleted.0, StatusCode::NO_CONTENT);
-    until(async || client.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0"))
-        .await;
+    has_no_open_runs(&client).await;
     assert_eq!(client.send(Method::GET, &path, &json!({})).await.0, StatusCode::NOT_FOUND);
 }
 

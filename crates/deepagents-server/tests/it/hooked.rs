@@ -65,7 +65,11 @@ impl Store for HookedStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         Box::pin(async move {
             self.asked(namespace).await;
-            if is_run(namespace) && counted_down(&self.unread) { Err(away()) } else { self.inner.get(namespace, key).await }
+            if is_run(namespace) && counted_down(&self.unread) {
+                Err(away())
+            } else {
+                self.inner.get(namespace, key).await
+            }
         })
     }
 
