@@ -38,7 +38,7 @@ pub(crate) fn with_field(error: &serde_path_to_error::Error<serde_json::Error>) 
     }
 }
 
-/// Deserialises an optional field that must not be null when present. Official clients omit it instead.
+/// Deserialises a field that may be absent. Null is an error unless `T` accepts it.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

@@ -213,21 +213,7 @@ impl ThreadAccess {
         // Messages that calls of an open turn added beside their results go after the results that this change may
         // supply.
         let late = replay.settle().map_err(Error::from)?;
-        let before = replay.state.messages();
-        let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
-        let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
-        let update = self.accepted(&mut replay.state, update.and(Update::messages(late)))?;
-        let messages = replay.state.messages();
-        let problem = if left.is_some_and(|id| is_left_behind(messages, &id)) {
-            Some("calls of the last answer are waiting for results; add those first, or replace the answer")
-        } else if messages.last().is_none_or(|message| message.as_assistant().is_none()) {
-            Some("the last message must be the model's answer")
-        } else {
-            None
-        };
-        if let Some(what) = problem.filter(|_| node == Node::Model) {
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
-        }
+        let update = self.accepted_as(thread, &mut replay.state, Some(node), update.and(Update::messages(late)))?;
         let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
         let answers = update.get::<MessagesChannel>().flatten().filter(put).count();
         let turn = replay.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
@@ -241,6 +227,37 @@ impl ThreadAccess {
             records.push(Record::RunFinished { run, stop: Some(FinishReason::Ended) });
         }
         Ok(journal.append(thread, lease.fence(), head, records).await?.end)
+    }
+
+    /// Returns the error with which a thread in this state would refuse a change: one as a node, as
+    /// [`update_state_as`](Self::update_state_as) makes it, or that of [`update_state`](Self::update_state).
+    ///
+    /// # Errors
+    /// As the change itself.
+    pub fn check_update(&self, thread: &str, state: &State, node: Option<Node>, update: &Update) -> Result<()> {
+        self.accepted_as(thread, &mut state.clone(), node, update.clone()).map(drop)
+    }
+
+    /// Applies an update, if the state, its conversation and the node allow it.
+    fn accepted_as(&self, thread: &str, state: &mut State, node: Option<Node>, update: Update) -> Result<Update> {
+        let before = state.messages();
+        let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
+        let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
+        let update = self.accepted(state, update)?;
+        let messages = state.messages();
+        let problem = if left.is_some_and(|id| is_left_behind(messages, &id)) {
+            Some("calls of the last answer are waiting for results; add those first, or replace the answer")
+        } else if messages.last().is_none_or(|message| message.as_assistant().is_none()) {
+            Some("the last message must be the model's answer")
+        } else {
+            None
+        };
+        match problem.filter(|_| node == Some(Node::Model)) {
+            Some(what) => {
+                Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")))
+            }
+            None => Ok(update),
+        }
     }
 
     /// Applies an update, if the state and its conversation allow it.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::agents::is_served;
 use super::breakpoints::Breakpoints;
-use super::finish::store_with_retries;
+use super::finish::{RETRY_DELAYS, store_with_retries};
 use super::input::{Prepared, prepare};
 use super::live::{CancelAction, LiveRun};
 use super::open;
@@ -21,11 +21,12 @@ use super::served::ServedRun;
 use super::spending::SpendingTracker;
 use crate::app::App;
 use crate::error::{ApiError, Result};
+use crate::ids;
 use crate::stream::{Projector, end};
 use crate::threads::unhide_log_end;
 
 /// Interval between attempts to own a thread.
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Error kind of a run that could not begin.
 pub(super) const NOT_BEGUN: &str = "not_begun";
@@ -54,6 +55,16 @@ enum Attempt {
     Owned,
 }
 
+/// What earlier attempts to execute a run have left.
+struct Earlier {
+    /// Whether there was one, perhaps in another process.
+    exists: bool,
+    /// What the streams have been shown.
+    followed: Option<Projector>,
+    /// The times with which this process tried to close the record of a run that had not begun.
+    closed_at: Vec<String>,
+}
+
 /// Executes a run to its end and stores the result.
 pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     if let Some(ending) = run_to_end(app, run).await {
@@ -64,9 +75,10 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
 /// Executes a run until it has ended. Waits while the storage is unavailable or another process owns the thread,
 /// because an accepted run does not fail for these reasons. Returns `None` if there is no result to store.
 async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Option<Ending> {
-    let (mut again, mut followed, mut stop) = (run.recovered, None, run.stop.subscribe());
+    let mut earlier = Earlier { exists: run.recovered, followed: None, closed_at: Vec::new() };
+    let mut stop = run.stop.subscribe();
     loop {
-        let attempted = attempt(app, run, &mut followed, again).await.unwrap_or_else(|error| {
+        let attempted = attempt(app, run, &mut earlier).await.unwrap_or_else(|error| {
             if error.is_temporary() {
                 return Attempt::Unavailable;
             }
@@ -74,7 +86,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Option<Ending> {
         });
         let is_owned = match attempted {
             Attempt::Ended(ending) => {
-                if let Some(projector) = followed {
+                if let Some(projector) = earlier.followed {
                     report_end(projector, &ending);
                 }
                 return Some(ending);
@@ -85,7 +97,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Option<Ending> {
             Attempt::Unavailable => false,
             Attempt::Owned => true,
         };
-        again = true;
+        earlier.exists = true;
         let asked = *stop.borrow_and_update();
         if let Some(how) = asked.filter(|_| is_owned) {
             // If the request cannot be stored, the next round retries.
@@ -98,7 +110,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Option<Ending> {
             () = app.closed() => return None,
             () = stopped(&mut stop), if asked.is_none() || is_own => {
                 if is_own {
-                    followed.into_iter().for_each(Projector::cancelled);
+                    earlier.followed.into_iter().for_each(Projector::cancelled);
                     return Some(Ending::Cancelled);
                 }
             }
@@ -116,9 +128,11 @@ fn report_end(projector: Projector, ending: &Ending) {
     }
 }
 
-/// Makes one attempt to execute a run. Continues after the events that `followed` has shown instead of showing them
-/// again.
-async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Projector>, again: bool) -> Result<Attempt> {
+/// Makes one attempt to execute a run. Continues after the events that earlier attempts have shown instead of showing
+/// them again.
+async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> Result<Attempt> {
+    let Earlier { exists: again, followed, closed_at } = earlier;
+    let again = *again;
     // Read anew, because another process may have resumed the run, or the thread or the run may be gone.
     let info = match app.thread(&run.thread).await {
         Err(error) if error.is_not_found() => {
@@ -137,32 +151,31 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         // there.
         follow(app, run, followed, &stored, info.end).await?;
     }
-    let is_cancelled = run.stop.borrow().is_some();
-    if !stored.status.is_open() {
-        // The storage closed the record but answered with an error, or the process that closed it is gone.
-        if is_cancelled && stored.is_closed_early() && stored.updated_at == run.record().updated_at {
-            return Ok(Attempt::Ended(Ending::Cancelled));
+    if stored.is_closed_early() {
+        // Another process closed the record and will store the result. This one does so if the storage closed the
+        // record here but answered with an error, or if that process is gone.
+        if !closed_at.contains(&stored.updated_at) && !is_abandoned(app, &stored) {
+            return Ok(Attempt::Owned);
         }
+        run.end(CancelAction::default());
+        return close_early(app, run, closed_at, stored, version).await;
+    }
+    if !stored.status.is_open() {
         if let Some(projector) = followed.take() {
             end(app, projector, &stored).await?;
         }
-        run.change(|record| *record = stored);
+        run.replace(stored);
         return Ok(Attempt::Left);
     }
+    let is_cancelled = run.stop.borrow().is_some();
     // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
     if is_cancelled && stored.from.is_none() {
-        // If the storage answers with an error, its time tells whether this process or another one closed it.
-        let closed = run.change(|record| *record = RunRecord { status: Status::Interrupted, ..stored });
-        return Ok(if closed.save_over(app, Some(version)).await? {
-            Attempt::Ended(Ending::Cancelled)
-        } else {
-            Attempt::Owned
-        });
+        return close_early(app, run, closed_at, stored, version).await;
     }
     // A cancelled run that another process has begun is ended there.
     let is_elsewhere = (again && app.is_owned(&info)) || (is_cancelled && !again);
     if is_elsewhere || is_cancelled {
-        run.change(|record| *record = stored);
+        run.replace(stored);
         return Ok(if is_elsewhere { Attempt::Owned } else { Attempt::Ended(Ending::Cancelled) });
     }
     if app.agent(&stored.graph_id).is_none() {
@@ -178,7 +191,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         record.status = Status::Running;
         // What an earlier process did belongs to the run, too.
         record.from = stored.from.or(record.from).or(Some(info.end));
-        record.started_at = stored.started_at.or(record.started_at.take()).or_else(|| Some(crate::ids::now()));
+        record.started_at = stored.started_at.or(record.started_at.take()).or_else(|| Some(ids::now()));
     });
     if !record.save_over(app, Some(version)).await? {
         // Another process has just started or ended it.
@@ -192,6 +205,24 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         Prepared::Run(input) => work(app, run, &record, begun, *input, followed).await,
         Prepared::Resolved(state) => Ok(Attempt::Ended(Ending::Resolved(state))),
     }
+}
+
+/// Closes the record of a run that was cancelled before it began. Of several processes, only one ends the run.
+async fn close_early(
+    app: &App,
+    run: &LiveRun,
+    closed_at: &mut Vec<String>,
+    stored: RunRecord,
+    version: u64,
+) -> Result<Attempt> {
+    let closed = RunRecord { status: Status::Interrupted, updated_at: ids::now(), ..stored };
+    // If the storage answers with an error, the time tells who closed the record.
+    closed_at.push(closed.updated_at.clone());
+    if !closed.save_over(app, Some(version)).await? {
+        return Ok(Attempt::Owned);
+    }
+    run.replace(closed);
+    Ok(Attempt::Ended(Ending::Cancelled))
 }
 
 /// Shows what the log contains of a run that another process has started, to the readers here.
@@ -244,12 +275,22 @@ async fn work(
     Ok(attempted)
 }
 
-/// Returns how long a run must still wait, counted from when it was accepted by any process.
+/// Returns how long a run must still wait, counted from when it was accepted by any process. One that has begun was
+/// due for the process that began it.
 pub(super) fn remaining_delay(record: &RunRecord) -> Duration {
-    let after = Duration::from_secs(record.kwargs.after_seconds.unwrap_or(0));
-    let since = record.created_at.parse::<Timestamp>().map(|at| Timestamp::now().duration_since(at));
-    let since = since.ok().and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
-    after.saturating_sub(since)
+    let after = record.kwargs.after_seconds.filter(|_| record.from.is_none());
+    Duration::from_secs(after.unwrap_or(0)).saturating_sub(since(&record.created_at))
+}
+
+/// Whether the process that closed a run early would have stored its result by now.
+pub(super) fn is_abandoned(app: &App, record: &RunRecord) -> bool {
+    record.is_closed_early() && since(&record.updated_at) > app.lease + RETRY_DELAYS.iter().sum::<Duration>()
+}
+
+/// Returns how long ago a stored time was.
+fn since(time: &str) -> Duration {
+    let since = time.parse::<Timestamp>().map(|at| Timestamp::now().duration_since(at));
+    since.ok().and_then(|since| Duration::try_from(since).ok()).unwrap_or_default()
 }
 
 /// Waits until the run is ended from outside.
@@ -270,8 +311,12 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Attempt {
             }
         }
         () = stopped(&mut stop) => {
+            // A process that resumes the run because this one is killed ends it, too.
+            let how = stop.borrow().unwrap_or_default();
+            let asked = open::request_cancel(app, &run.thread, &run.id, how);
+            let (_, info) = tokio::join!(asked, app.journal.threads().get(&run.thread));
             // Records in the log after this point come from the cancellation.
-            if let Ok(Some(info)) = app.journal.threads().get(&run.thread).await {
+            if let Ok(Some(info)) = info {
                 run.set_cancelled_from(info.end);
             }
             handle.cancel();

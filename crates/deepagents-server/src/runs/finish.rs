@@ -39,7 +39,7 @@ impl StoppedEarly {
 }
 
 /// Backoff between attempts to store a result.
-const RETRY_DELAYS: [Duration; 5] = [
+pub(super) const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
     Duration::from_secs(2),
@@ -73,7 +73,7 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
             Ok(record) if record.status.is_open() => {}
             Ok(record) => {
                 webhooks::send(app, &record);
-                run.change(|known| *known = record);
+                run.replace(record);
                 return Ok(());
             }
             Err(error) if error.is_not_found() => return Ok(()),

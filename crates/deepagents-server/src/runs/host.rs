@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 
 use super::create::Strategy;
-use super::execute::{execute, remaining_delay, stopped};
+use super::execute::{RETRY_INTERVAL, execute, remaining_delay, stopped};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, find, of_thread};
 use super::waiting::ended;
@@ -59,7 +59,7 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     }
     let (stored, strategy) = (record.clone(), record.multitask_strategy);
     let before = app.runs.open(&stored.thread_id);
-    match enqueue(app, record, false, strategy) {
+    match enqueue(app, Arc::new(LiveRun::new(record, false)), strategy) {
         Some(run) => {
             if let Some(how) = strategy.earlier_runs_action() {
                 for earlier in before {
@@ -84,11 +84,10 @@ async fn is_taken(app: &App, thread: &str) -> Result<bool> {
     Ok(open.iter().any(|open| app.runs.get(&open.run).is_none()))
 }
 
-/// Queues a run behind those of its thread, ending them if the strategy says so. Returns `None` if the strategy rejects
-/// the run. A run with a delayed start does not hold up others.
-pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
-    let thread = record.thread_id.clone();
-    let run = Arc::new(LiveRun::new(record, recovered));
+/// Queues a run behind those of its thread, ending them if the strategy says so. Returns the run that is queued, which
+/// may be a known one, or `None` if the strategy rejects it. A run with a delayed start does not hold up others.
+pub(super) fn enqueue(app: &Arc<App>, run: Arc<LiveRun>, strategy: Strategy) -> Option<Arc<LiveRun>> {
+    let thread = run.thread.clone();
     let waits = !remaining_delay(&run.record()).is_zero();
     let begins = {
         let mut inner = app.runs.lock();
@@ -145,8 +144,12 @@ async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
 /// because undoing it must not meet the runs behind it.
 async fn cancelled_unbegun(app: &App, run: &LiveRun) {
     stopped(&mut run.stop.subscribe()).await;
-    if run.recovered && find(app, &run.thread, &run.id).await.is_ok_and(|record| record.from.is_some()) {
-        std::future::pending::<()>().await;
+    while run.recovered {
+        match find(app, &run.thread, &run.id).await {
+            Ok(record) if record.from.is_some() => std::future::pending().await,
+            Err(error) if error.is_temporary() => tokio::time::sleep(RETRY_INTERVAL).await,
+            _ => return,
+        }
     }
 }
 
@@ -161,10 +164,9 @@ async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
 
 /// Waits until a delayed run is due or is ended.
 async fn wait_until_due(app: Arc<App>, run: Arc<LiveRun>) {
-    let mut stop = run.stop.subscribe();
     let is_due = tokio::select! {
         () = tokio::time::sleep(remaining_delay(&run.record())) => true,
-        () = stopped(&mut stop) => false,
+        () = cancelled_unbegun(&app, &run) => false,
         // The next server continues to wait.
         () = app.closed() => return run.finish(),
     };

@@ -84,6 +84,11 @@ impl LiveRun {
         record.clone()
     }
 
+    /// Takes over a stored record.
+    pub(super) fn replace(&self, stored: RunRecord) {
+        *self.record.lock().unwrap_or_else(PoisonError::into_inner) = stored;
+    }
+
     /// Ends the run.
     pub(crate) fn end(&self, how: CancelAction) {
         self.stop.send_if_modified(|stop| {

@@ -12,7 +12,7 @@ use deepagents_core::store::{Query, StoreError};
 
 use super::agents::{announce_again, is_served};
 use super::create::Strategy;
-use super::execute::remaining_delay;
+use super::execute::{is_abandoned, remaining_delay};
 use super::host::enqueue;
 use super::live::{CancelAction, LiveRun};
 use super::open::{self, OpenRun};
@@ -74,7 +74,12 @@ async fn adopt_if(app: &Arc<App>, open: &OpenRun, is_meant: impl Fn(&RunRecord) 
 /// Queues a run of another process. One that was cancelled ends instead of starting.
 fn enqueue_found(app: &Arc<App>, open: &OpenRun, record: RunRecord) {
     let how = if record.status.is_open() { open.value.cancel } else { Some(open.value.cancel.unwrap_or_default()) };
-    if let (Some(run), Some(how)) = (enqueue(app, record, true, Strategy::Enqueue), how) {
+    let found = Arc::new(LiveRun::new(record, true));
+    if let Some(how) = how {
+        // Before it is queued, because it may begin at once.
+        found.end(how);
+    }
+    if let (Some(run), Some(how)) = (enqueue(app, found, Strategy::Enqueue), how) {
         run.end(how);
     }
 }
@@ -127,9 +132,9 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
     }
     for open in open::all(app).await? {
         let Some(record) = stored(app, &open).await? else { continue };
-        if !record.status.is_open() && !record.is_closed_early() {
+        if !record.is_unfinished() {
             open::remove(app, &open.thread, &open.run).await;
-        } else if app.agent(&record.graph_id).is_some() {
+        } else if app.agent(&record.graph_id).is_some() && (record.status.is_open() || is_abandoned(app, &record)) {
             enqueue_found(app, &open, record);
         }
     }
@@ -225,10 +230,11 @@ async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
 async fn check_unknown_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {
-        Some(record) if record.status.is_open() || record.is_closed_early() => {
+        Some(record) if record.is_unfinished() => {
             // A run whose agent is served here is resumed; one whose agent no process serves fails.
             let is_meant = app.agent(&record.graph_id).is_some() || !is_served(app, &record.graph_id).await?;
-            let is_due = record.is_closed_early() || remaining_delay(&record).is_zero();
+            let is_due =
+                if record.status.is_open() { remaining_delay(&record).is_zero() } else { is_abandoned(app, &record) };
             if !is_owned && is_due && is_meant {
                 enqueue_found(app, open, record);
             }

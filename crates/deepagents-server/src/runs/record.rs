@@ -80,6 +80,11 @@ pub(super) fn records<'a>(app: &'a App, thread: &str) -> Records<'a> {
 }
 
 impl RunRecord {
+    /// Whether its result is not stored yet.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.status.is_open() || self.is_closed_early()
+    }
+
     /// Whether it was cancelled before it began and its result is not stored yet.
     pub(super) fn is_closed_early(&self) -> bool {
         self.status == Status::Interrupted && self.until.is_none()

@@ -3,7 +3,7 @@
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents_core::run::Node;
-use deepagents_core::state::Update;
+use deepagents_core::state::{State, Update};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -76,24 +76,40 @@ pub(super) fn node(name: &str) -> Result<Node> {
 /// Updates a state, as a node if one is given. An update as a node ends the work of the last run and clears its
 /// interrupts.
 pub(super) async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
-    let state = threads.state(thread).await?;
+    match planned(&threads.state(thread).await?, node, update)? {
+        (Some(node), update) => threads.update_state_as(thread, node, update).await?,
+        (None, update) => threads.update_state(thread, update).await?,
+    };
+    Ok(())
+}
+
+/// Refuses a change that a thread in this state would refuse.
+pub(super) fn check_change(
+    threads: &ThreadAccess,
+    thread: &str,
+    state: &State,
+    node: Option<Node>,
+    update: &Update,
+) -> Result<()> {
+    let (node, update) = planned(state, node, update.clone())?;
+    Ok(threads.check_update(thread, state, node, &update)?)
+}
+
+/// Returns the node as which a state is updated, if any, and the update with what goes with it.
+fn planned(state: &State, node: Option<Node>, update: Update) -> Result<(Option<Node>, Update)> {
     let mut after = state.clone();
     after.apply(&update)?;
     let (node, update) = match node {
         // If the update changes calls under review, the review starts over with the new calls, if there are any.
-        None if changes_what_is_asked(&state, &after) => {
+        None if changes_what_is_asked(state, &after) => {
             let is_answer = after.messages().iter().last().is_some_and(|last| last.as_assistant().is_some());
             (Some(if is_answer { Node::Model } else { Node::Input }), update)
         }
-        Some(Node::Model) => (node, calls_left_behind(&state, &update).and(update)),
+        Some(Node::Model) => (node, calls_left_behind(state, &update).and(update)),
         node => (node, update),
     };
-    match node {
-        Some(node) => {
-            let update = update.with::<ActionRequests>(vec![ActionRequestChange::Clear]);
-            threads.update_state_as(thread, node, update).await?
-        }
-        None => threads.update_state(thread, update).await?,
-    };
-    Ok(())
+    Ok(match node {
+        Some(_) => (node, update.with::<ActionRequests>(vec![ActionRequestChange::Clear])),
+        None => (node, update),
+    })
 }

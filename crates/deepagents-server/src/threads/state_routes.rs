@@ -9,14 +9,14 @@ use deepagents_core::journal::ThreadInfo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::change::{change, node};
+use super::change::{change, check_change, node};
 use super::checkpoint_ref::CheckpointRef;
 use super::record::{ThreadRecord, set_own};
 use super::state::{RunMetadata, fresh, shown_entries, thread_state};
 use super::stopped::{has_next, unhide_log_end};
 use crate::app::App;
 use crate::body::Body;
-use crate::error::Result;
+use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::stream::StateUpdate;
 use crate::wire::read_update;
@@ -94,8 +94,12 @@ pub(super) async fn update_state(
         let entries = app.entries(&info).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0 {
-            let nothing = async |_, _| Ok::<_, deepagents_core::error::Error>(RewindPlan::default());
-            left = Some(threads.rewind_with(&id, entry.state.unwrap_or(0), nothing).await?.left);
+            // A refused update leaves no trace: going back and forth would ask open questions anew.
+            let check = async |_, there| {
+                check_change(&threads, &id, &there, node, &update)?;
+                Ok::<_, ApiError>(RewindPlan::default())
+            };
+            left = Some(threads.rewind_with(&id, entry.state.unwrap_or(0), check).await?.left);
         }
     }
     if let Err(refused) = change(&threads, &id, node, update).await {

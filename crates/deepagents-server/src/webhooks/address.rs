@@ -1,6 +1,6 @@
 //! Allowed webhook addresses.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use deepagents::fs::sandbox::is_elsewhere;
 use reqwest::Url;
@@ -41,7 +41,12 @@ impl WebhookPolicy {
     /// Allows a host with private addresses, over HTTPS.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        self.hosts.push(host.into());
+        let host = host.into();
+        // Parsed like the addresses to which it is compared: an IPv6 address and an international name have several
+        // spellings.
+        let given =
+            if host.parse::<Ipv6Addr>().is_ok() { format!("https://[{host}]") } else { format!("https://{host}") };
+        self.hosts.push(Url::parse(&given).ok().and_then(|address| bare_host(&address)).unwrap_or(host));
         self
     }
 
@@ -49,8 +54,7 @@ impl WebhookPolicy {
     pub(super) fn check(&self, url: &str) -> Result<(), String> {
         // The client parses it the same way. To others, `https://127.1/` and `https://2130706433/` have names as hosts.
         let address = Url::parse(url).map_err(|error| format!("`{url}` is not a valid address: {error}"))?;
-        let host = address.host_str().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        let host = bare_host(&address).ok_or("a webhook needs a host")?;
         if !address.username().is_empty() || address.password().is_some() {
             return Err("a webhook's address may not have a user or password".to_owned());
         }
@@ -80,7 +84,7 @@ impl WebhookPolicy {
         if ip.is_loopback() {
             return self.loopback;
         }
-        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) || is_elsewhere((ip, 443).into())
+        self.hosts.iter().any(|known| known == host) || is_elsewhere((ip, 443).into())
     }
 }
 
@@ -100,6 +104,12 @@ impl Resolve for AllowedAddresses {
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
+}
+
+/// Returns the host of an address in lower case, an IPv6 address without its brackets.
+fn bare_host(address: &Url) -> Option<String> {
+    let host = address.host_str().filter(|host| !host.is_empty())?;
+    Some(host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
 }
 
 fn is_loopback_name(host: &str) -> bool {
@@ -158,6 +168,15 @@ mod tests {
         let local = WebhookPolicy::default().allow_loopback();
         assert!(local.check("http://127.0.0.1:9/hook").is_ok());
         assert!(local.check("http://10.0.0.1/").is_err());
-        assert!(WebhookPolicy::default().allow_host("10.0.0.1").check("https://10.0.0.1/").is_ok());
+        for (host, url) in [
+            ("10.0.0.1", "https://10.1/"),
+            ("10.1", "https://10.0.0.1/"),
+            ("fd00:0:0::1", "https://[fd00::1]/"),
+            ("[FD00::1]", "https://[fd00:0::0:1]/"),
+        ] {
+            let allowed = WebhookPolicy::default().allow_host(host);
+            assert_eq!(allowed.check(url), Ok(()), "{host}");
+            assert!(allowed.check("https://10.0.0.2/").is_err(), "{host}");
+        }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use axum::http::Uri;
 use deepagents::models::http_client;
 use deepagents_core::store::{Comparison, Filter, Query, StoreError};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
+use reqwest::Url;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -70,7 +70,7 @@ impl Webhooks {
 
     /// Returns the semaphore that limits requests to a host.
     fn host(&self, url: &str) -> Arc<Semaphore> {
-        let host = url.parse::<Uri>().ok().and_then(|url| url.host().map(str::to_ascii_lowercase)).unwrap_or_default();
+        let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
         let mut inner = self.lock();
         if let Some(known) = inner.hosts.get(&host).and_then(Weak::upgrade) {
             return known;
@@ -271,7 +271,7 @@ async fn adopt(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreErro
         let Some(Webhook { url, thread_id, .. }) = read(item) else { continue };
         match find(app, &thread_id, &run).await {
             // The webhook is sent when the run ends.
-            Ok(record) if record.status.is_open() => {}
+            Ok(record) if record.is_unfinished() => {}
             _ => send_stored(app, run, &url, now),
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct HookedStore {
     pub(crate) sweeps: AtomicUsize,
     /// How many times deleting a run should fail.
     pub(crate) stuck: AtomicUsize,
+    /// How many times reading a run should fail.
+    pub(crate) unread: AtomicUsize,
     /// How many runs that are stored as ended should be answered with an error, although they are stored.
     pub(crate) unanswered: AtomicUsize,
 }
@@ -46,7 +48,7 @@ impl HookedStore {
     }
 }
 
-fn is_run(namespace: &[String]) -> bool {
+pub(crate) fn is_run(namespace: &[String]) -> bool {
     namespace.get(1).is_some_and(|kind| kind == "runs")
 }
 
@@ -63,7 +65,11 @@ impl Store for HookedStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         Box::pin(async move {
             self.asked(namespace).await;
-            self.inner.get(namespace, key).await
+            if is_run(namespace) && counted_down(&self.unread) {
+                Err(away())
+            } else {
+                self.inner.get(namespace, key).await
+            }
         })
     }
 

@@ -15,7 +15,7 @@ use deepagents_server::Server;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{City, Client, roles, run, say};
+use crate::support::{City, Client, roles, run, say, soon};
 
 /// The environment variable with the folder of the process to be killed. Without it, the test for that process does
 /// nothing.
@@ -81,7 +81,7 @@ impl Drop for Process {
 }
 
 /// Starts the process and returns a client for it.
-pub(crate) fn start(folder: &Path) -> (Process, Client) {
+pub(crate) async fn start(folder: &Path) -> (Process, Client) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::a_server_for_the_tests_that_kill_it", "--ignored", "--nocapture"])
         .env(FOLDER, folder)
@@ -90,8 +90,11 @@ pub(crate) fn start(folder: &Path) -> (Process, Client) {
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let child = Process(child);
-    let url = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
-    (child, Client::new(url.unwrap()))
+    let listening = move || {
+        lines.map_while(Result::ok).find_map(|line| line.strip_prefix("listening ").map(str::to_owned)).unwrap()
+    };
+    let url = soon(tokio::task::spawn_blocking(listening)).await.unwrap();
+    (child, Client::new(url))
 }
 
 #[tokio::test]
@@ -99,7 +102,7 @@ async fn no_accepted_run_is_lost_or_repeated_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut accepted: Vec<(String, String)> = Vec::new();
     for round in 0..5 {
-        let (child, client) = start(folder.path());
+        let (child, client) = start(folder.path()).await;
         for number in 0..12 {
             let text = format!("round {round} number {number}");
             let thread = client.thread().await;
@@ -153,7 +156,7 @@ async fn streams_resumed_after_kills_have_no_gap_or_repeat_under_load() {
     let mut accepted: Vec<String> = Vec::new();
     let mut streams: Vec<(String, Vec<String>)> = Vec::new();
     for round in 0..rounds() {
-        let (child, client) = start(folder.path());
+        let (child, client) = start(folder.path()).await;
         let thread = client.thread().await;
         let mut body = say(&format!("long {round}"));
         body["stream_resumable"] = json!(true);

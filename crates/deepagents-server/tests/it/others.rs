@@ -10,7 +10,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{DeepAgent, DeepAgentBuilder, InterruptPolicy, Journal, tool_fn};
 use deepagents_core::journal::{ProcessIdentity, ThreadInfo};
-use deepagents_core::store::Store;
+use deepagents_core::store::{Query, Store};
 use deepagents_persist::{PostgresOptions, Sqlite};
 use deepagents_server::{Server, WebhookPolicy};
 use deepagents_testing::skip::skip;
@@ -272,6 +272,14 @@ async fn cancelled_at_both(place: &Place) {
     assert!(told.iter().all(|run| run["status"] == "interrupted"), "{told:?}");
     let told: HashSet<&str> = told.iter().filter_map(|run| run["run_id"].as_str()).collect();
     assert_eq!(told, waiting.iter().filter_map(Value::as_str).collect());
+    for client in [&pair.first, &pair.second] {
+        until(async || client.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 1"))
+            .await;
+    }
+    let (_, store) = place.open().await;
+    let webhooks = ["deepagents-server", "webhooks"].map(str::to_owned);
+    until(async || store.search(&webhooks, &Query::default()).await.unwrap().is_empty()).await;
+    assert!(received.try_recv().is_err(), "each is told once");
 }
 
 async fn rejected(place: &Place) {
@@ -448,7 +456,7 @@ fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
 #[tokio::test]
 async fn runs_of_a_killed_server_are_resumed_by_one_that_was_already_running() {
     let folder = tempfile::tempdir().unwrap();
-    let (child, first) = crate::kills::start(folder.path());
+    let (child, first) = crate::kills::start(folder.path()).await;
     let (second, _end, _serving) = run(crate::kills::noting_server(folder.path()).await).await;
     let mut accepted = Vec::new();
     for number in 0..12 {

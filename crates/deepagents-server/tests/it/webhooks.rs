@@ -215,8 +215,9 @@ async fn an_unresponsive_webhook_receiver_delays_no_other() {
     let (world, go) = (World::new(), Arc::new(Semaphore::new(0)));
     let (port, mut received) = holding_receiver(go.clone()).await;
     let client = world.server().await;
-    for _ in 0..40 {
-        begin(&client, &format!("http://127.0.0.1:{port}/hook")).await;
+    // One host, however its address is written.
+    for host in ["127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1"].repeat(10) {
+        begin(&client, &format!("http://{host}:{port}/hook")).await;
     }
     let (other, mut answered) = receiver(vec![]).await;
     let other = other.replace("127.0.0.1", "localhost");

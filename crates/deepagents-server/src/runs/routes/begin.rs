@@ -14,6 +14,7 @@ use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::runs::create::NewRun;
 use crate::runs::live::{CancelAction, LiveRun};
+use crate::runs::others;
 use crate::runs::record::Status;
 use crate::runs::start::{check, start};
 use crate::stream::From;
@@ -50,7 +51,10 @@ pub(super) async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<NewR
             Ok(run) => begun.push(run),
             Err(error) => {
                 // The batch is all or nothing.
-                begun.iter().for_each(|run| run.end(CancelAction::Rollback));
+                for run in &begun {
+                    // A run of this process ends even if the request cannot be stored.
+                    let _ = others::end(&app, run, CancelAction::Rollback).await;
+                }
                 return Err(error);
             }
         }

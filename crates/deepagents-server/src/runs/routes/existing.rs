@@ -68,7 +68,7 @@ pub(super) async fn delete(
     Path((thread, run)): Path<(String, String)>,
 ) -> Result<StatusCode> {
     let record = known(&app, &thread, &run).await?;
-    if record.status.is_open() {
+    if record.is_unfinished() {
         let Some(live) = others::live(&app, &record).await? else {
             return Err(ApiError::conflict("another process is working on the run; cancel it there first"));
         };
