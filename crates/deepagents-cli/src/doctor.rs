@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use deepagents::fs::sandbox::Sandbox;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{AgentArgs, DoctorArgs};
 use crate::exit::{self, Exit};
@@ -56,11 +56,15 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
             "model": model.as_ref().ok().map(|choice| &choice.name),
             "threads": threads,
         });
-        for (part, problems) in &parts {
-            report[part] = match problems {
+        let parts = parts.into_iter().map(|(part, problems)| {
+            let problems = match problems {
                 Ok(problems) => json!({"problems": problems}),
                 Err(error) => json!({"error": error.to_string()}),
             };
+            (part.to_owned(), problems)
+        });
+        if let Value::Object(report) = &mut report {
+            report.extend(parts);
         }
         return exit::shown(&json_text(&report)?);
     }

@@ -32,13 +32,15 @@ pub struct FileLock {
 
 impl FileLock {
     /// Acquires the lock, waiting for any other holder. Writing replaces the file, so the lock is held on a separate
-    /// lock file beside it, which is not removed.
+    /// lock file beside it, which is not removed. If the path is a symbolic link, the lock is that of its target, so it
+    /// excludes holders that reach the file by another name.
     ///
     /// # Errors
     /// Returns an error if the lock file cannot be created.
     pub fn take(file: &Path) -> io::Result<Self> {
-        make_directory(directory(file))?;
-        let mut name = file.as_os_str().to_owned();
+        let file = resolve_target(file)?;
+        make_directory(directory(&file))?;
+        let mut name = file.into_os_string();
         name.push(".lock");
         let open = private().create(true).truncate(false).write(true).open(PathBuf::from(name))?;
         open.lock()?;

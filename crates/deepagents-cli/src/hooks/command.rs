@@ -22,7 +22,9 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
     let options = only_hooks(&args.root);
     let files = agent::open(&options, None)?;
     runtime::start()?.block_on(async {
-        let (FoundHooks { runner, problems }, brought) = agreed_to(&options, &files).await?;
+        // Even a look does not run hooks that the user has not agreed to.
+        let brought = Brought::find(&options, &files, Undecided::LeaveOut).await?;
+        let FoundHooks { runner, problems } = usable(&options, &files, &brought).await?;
         output::remarks(problems);
         match &args.command {
             HooksCommand::List => {
@@ -37,26 +39,28 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
     })
 }
 
-/// Returns the problems with the hooks of a directory.
+/// Returns the problems with the hooks of a directory that the user has agreed to, and with the user's own.
 ///
 /// # Errors
 /// Returns an error if runs cannot start because of them.
 pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
     let options = only_hooks(root);
     let files = agent::open(&options, None)?;
-    Ok(runtime::start()?.block_on(agreed_to(&options, &files))?.0.problems)
+    runtime::start()?.block_on(async {
+        let (brought, mut problems) = Brought::find_quietly(&options, &files).await?;
+        problems.extend(usable(&options, &files, &brought).await?.problems);
+        Ok(problems)
+    })
 }
 
 fn only_hooks(root: &Path) -> AgentArgs {
     AgentArgs { no_memory: true, no_skills: true, no_agents: true, ..AgentArgs::at(root) }
 }
 
-/// Finds the hooks of a directory that the user has agreed to: even a look does not run others.
-async fn agreed_to(options: &AgentArgs, files: &LocalBackend) -> Result<(FoundHooks, Brought)> {
-    let brought = Brought::find(options, files, Undecided::LeaveOut).await?;
+async fn usable(options: &AgentArgs, files: &LocalBackend, brought: &Brought) -> Result<FoundHooks> {
     let own = OwnFiles::inside(options.directory(), None, None)?;
     let confinement = agent::Shape::from_args(options)?.confinement(files, &own);
-    Ok((find_quietly(options, &brought, confinement).await?, brought))
+    find_quietly(options, brought, confinement).await
 }
 
 /// Whether the directory's hooks, if there are any, may be used.

@@ -5,6 +5,7 @@ mod commands;
 mod definition;
 mod hooks;
 mod layout;
+mod part;
 mod place;
 mod report;
 

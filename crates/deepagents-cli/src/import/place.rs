@@ -6,9 +6,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use deepagents::core::env::{Ids, RandomIds};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, mkdirat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat, unlinkat};
 use rustix::io::Errno;
+
+use super::part::{NEW, Part};
 
 /// The directory that files are imported into.
 ///
@@ -67,15 +68,12 @@ impl Place {
             Err(there) => return Ok(there),
         };
         // A later import would take a part of the file for a file of the user's.
-        let part = format!(".{}", RandomIds.next("import"));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&directory, &part, flags, mode)?);
-        let mut named = file.write_all(bytes).map(|()| linkat(&directory, &part, &directory, name, AtFlags::empty()));
-        // After a failed write, removing it may fail for the same reason.
-        let _ = unlinkat(&directory, &part, AtFlags::empty());
+        let mut part = Part::create(&directory, mode)?;
+        let mut named = part.file.write_all(bytes).map(|()| part.link(name));
+        drop(part);
         // On a file system without hard links, the file is written where it belongs.
         if matches!(named, Ok(Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS))) {
-            named = match openat(&directory, name, flags, mode) {
+            named = match openat(&directory, name, NEW, mode) {
                 Ok(file) => {
                     let written = File::from(file).write_all(bytes);
                     if written.is_err() {

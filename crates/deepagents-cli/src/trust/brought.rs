@@ -7,7 +7,7 @@ use anyhow::Result;
 use deepagents::fs::{Backend, VPath};
 use deepagents::trust::{FoundItem, Survey, TrustPlaces, TrustedFiles, survey};
 
-use super::{Undecided, admit, remember};
+use super::{Consents, Undecided, admit, remember};
 use crate::args::AgentArgs;
 use crate::context_files::{AGENTS, MEMORY, SKILLS};
 use crate::own_files::{OWN, is_same, named_home};
@@ -38,6 +38,21 @@ impl Brought {
         });
         let admitted = admitted.await??;
         Ok(Self { files: Arc::new(admitted.iter().collect()) })
+    }
+
+    /// Returns what the root brings as far as the user has agreed to it before, and the problems with the rest. Prints
+    /// and asks nothing.
+    pub(crate) async fn find_quietly(args: &AgentArgs, files: &dyn Backend) -> Result<(Self, Vec<String>)> {
+        let Survey { items, problems } = survey_root(args, files).await?;
+        let root = args.directory().to_owned();
+        // The trust store is a file.
+        let agreed = tokio::task::spawn_blocking(move || {
+            let known = Consents::of_root(&root)?;
+            let is_usable = |found: &FoundItem| !is_users_own(&root, found) && known.has(&found.item);
+            Ok::<_, anyhow::Error>(items.into_iter().filter(is_usable).collect::<Vec<_>>())
+        });
+        let agreed = agreed.await??;
+        Ok((Self { files: Arc::new(agreed.iter().collect()) }, problems))
     }
 
     /// Whether a file may be used.

@@ -154,7 +154,11 @@ fn the_doctor_names_hooks_and_servers_that_cannot_be_used() {
         doctor.env("HOME", home.path()).current_dir(project.path()).arg("doctor");
         doctor
     };
+    // Nobody has agreed to these.
+    fs::create_dir(project.path().join(".deepagents")).unwrap();
+    fs::write(project.path().join(".deepagents/hooks.json"), r#"{"hooks": {}}"#).unwrap();
     let told = finish(&mut doctor());
+    assert_eq!(told.err, "");
     assert!(told.out.contains("hooks: runs cannot start with them: ") && told.out.contains("hooks.json"), "{told:?}");
     assert!(told.out.contains("mcp: MCP server docs of ") && told.out.contains("NOWHERE_AT_ALL"), "{told:?}");
     fs::write(home.path().join(".deepagents/hooks.json"), r#"{"hooks": {"NoSuchEvent": []}}"#).unwrap();

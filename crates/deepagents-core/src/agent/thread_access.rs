@@ -229,13 +229,22 @@ impl ThreadAccess {
         Ok(journal.append(thread, lease.fence(), head, records).await?.end)
     }
 
-    /// Returns the error with which a thread in this state would refuse a change: one as a node, as
+    /// Checks a change that is to be made once the thread continues from an earlier position: one as a node, as
     /// [`update_state_as`](Self::update_state_as) makes it, or that of [`update_state`](Self::update_state).
     ///
     /// # Errors
-    /// As the change itself.
-    pub fn check_update(&self, thread: &str, state: &State, node: Option<Node>, update: &Update) -> Result<()> {
-        self.accepted_as(thread, &mut state.clone(), node, update.clone()).map(drop)
+    /// Returns the error of the change itself, or an error if the log has no state at the position.
+    pub async fn check_update(
+        &self,
+        thread: &str,
+        position: LogPosition,
+        node: Option<Node>,
+        update: Update,
+    ) -> Result<()> {
+        let loaded = journal::load_replay(&*self.journal, thread, self.schema.clone(), Some(position)).await?;
+        let mut replay = loaded.replay;
+        let late = if node.is_some() { replay.settle().map_err(Error::from)? } else { Vec::new() };
+        self.accepted_as(thread, &mut replay.state, node, update.and(Update::messages(late))).map(drop)
     }
 
     /// Applies an update, if the state, its conversation and the node allow it.

@@ -36,8 +36,8 @@ pub enum EditError {
         /// Lines that resemble its first line, the closest first.
         nearest: Vec<NearLine>,
     },
-    /// The old text ends with a newline, but the matching text at the end of the file does not.
-    #[error("the text to replace ends with a newline, but {path} ends without one; leave the newline out{}", show_count(*.count))]
+    /// The old text ends with a newline that does not follow the matching text at the end of the file.
+    #[error("the text to replace ends with a newline that is not at the end of {path}; leave it out{}", show_count(*.count))]
     NoFinalNewline {
         /// The file.
         path: VPath,
@@ -76,6 +76,20 @@ pub enum EditError {
     /// Reading or writing failed.
     #[error(transparent)]
     Fs(#[from] FsError),
+}
+
+impl EditError {
+    /// Returns the index of the edit that failed, from 0, if it was one of them.
+    pub fn index(&self) -> Option<usize> {
+        match self {
+            Self::EmptyOld { index, .. }
+            | Self::NotFound { index, .. }
+            | Self::NoFinalNewline { index, .. }
+            | Self::NotUnique { index, .. }
+            | Self::TooLarge { index, .. } => Some(*index),
+            Self::NoEdits(_) | Self::Binary(_) | Self::Fs(_) => None,
+        }
+    }
 }
 
 fn show_near(nearest: &[NearLine]) -> String {

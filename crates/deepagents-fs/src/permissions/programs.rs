@@ -68,8 +68,8 @@ pub(super) struct Search<'a> {
     root: &'a Path,
     start: &'a Path,
     home: Option<&'a Path>,
-    /// A directory that a variable may stand for, besides the working directory and the home.
-    variable: Option<&'a Path>,
+    /// The path of the root in a repository around it. A variable stands for the root only where a text has this path.
+    path_of_root: Option<&'a str>,
     /// Found paths, relative to the root.
     pub(super) found: BTreeSet<PathBuf>,
     read: BTreeSet<PathBuf>,
@@ -78,12 +78,18 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(root: &'a Path, start: &'a Path, home: Option<&'a Path>) -> Self {
-        Self { root, start, home, variable: Some(root), found: BTreeSet::new(), read: BTreeSet::new(), left: MAX_WORDS }
+        Self { root, start, home, path_of_root: None, found: BTreeSet::new(), read: BTreeSet::new(), left: MAX_WORDS }
     }
 
-    /// No variable stands for the root.
-    pub(super) fn without_root_variable(self) -> Self {
-        Self { variable: None, ..self }
+    /// A search for what a repository runs, whose directory may contain the root.
+    pub(super) fn of_repository(root: &'a Path, tree: &'a Path, home: Option<&'a Path>) -> Self {
+        let below = root.strip_prefix(tree).ok().and_then(Path::to_str);
+        Self { path_of_root: below.filter(|path| !path.is_empty()), ..Self::new(root, tree, home) }
+    }
+
+    /// Returns the root if variables in a text may stand for it.
+    pub(super) fn root_in(&self, text: &str) -> Option<&'a Path> {
+        self.path_of_root.is_none_or(|path| text.contains(path)).then_some(self.root)
     }
 
     /// Adds the programs that a command names, and those they name.
@@ -101,7 +107,7 @@ impl<'a> Search<'a> {
                     let files: Vec<PathBuf> = beside.chain([module.with_extension("py")]).collect();
                     files.iter().filter(|file| file.is_file()).for_each(|file| self.program(file));
                 }
-                for path in self.places(word, &base, &[]) {
+                for path in self.places(word, &base, &[], Some(self.root)) {
                     if path.is_dir() && path.starts_with(self.root) {
                         if runs_directories(before) {
                             let files = ENTRIES.iter().map(|name| path.join(name)).filter(|file| file.is_file());
@@ -141,10 +147,10 @@ impl<'a> Search<'a> {
         }
         let Some(text) = beginning(file, MAX_READ_BYTES).filter(|text| !text.contains(&0)) else { return };
         let text = without_variables(&String::from_utf8_lossy(&text)).into_owned();
-        let is_shell = is_of_a_shell(file, &text);
+        let (is_shell, variable) = (is_of_a_shell(file, &text), self.root_in(&text));
         let beside: Vec<PathBuf> = [file, &real].iter().filter_map(|file| Some(file.parent()?.to_owned())).collect();
         for word in words(&text).filter(|word| if is_shell { word.may_be_run() } else { word.may_be_here() }) {
-            for path in self.places(word.text, self.start, &beside) {
+            for path in self.places(word.text, self.start, &beside, variable) {
                 if path != file && path.starts_with(self.root) && is_program(&path) {
                     self.add(&path);
                 }
@@ -153,8 +159,15 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the paths a word may stand for: it may start with `~`, with a removed variable, or in one of the
-    /// directories. An absolute path does not hide these: `"$ROOT"/bin/test` is not `/bin/test`.
-    pub(super) fn places(&mut self, word: &str, base: &Path, beside: &[PathBuf]) -> Vec<PathBuf> {
+    /// directories. An absolute path does not hide these: `"$ROOT"/bin/test` is not `/bin/test`. A variable may stand
+    /// for the working directory, the home, and `variable`.
+    pub(super) fn places(
+        &mut self,
+        word: &str,
+        base: &Path,
+        beside: &[PathBuf],
+        variable: Option<&Path>,
+    ) -> Vec<PathBuf> {
         let Some(left) = self.left.checked_sub(1) else { return Vec::new() };
         self.left = left;
         let bases = || std::iter::once(base.to_owned()).chain(beside.iter().cloned());
@@ -163,7 +176,7 @@ impl<'a> Search<'a> {
         }
         if let Some(rest) = word.strip_prefix('/') {
             let rest = rest.trim_start_matches('/');
-            let bases = bases().chain([self.variable, self.home].into_iter().flatten().map(Path::to_owned));
+            let bases = bases().chain([variable, self.home].into_iter().flatten().map(Path::to_owned));
             let bases = bases.filter(|_| !rest.is_empty()).map(|base| base.join(rest));
             return std::iter::once(PathBuf::from(word)).chain(bases).collect();
         }

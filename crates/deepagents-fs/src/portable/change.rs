@@ -203,10 +203,10 @@ impl<'a> Temporary<'a> {
     fn take_free(&self, name: &str) -> io::Result<()> {
         // Unlike a rename, a hard link fails if the target exists.
         match self.directory.hard_link(&self.name, self.directory, name) {
-            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {}
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {}
             linked => return linked,
         }
-        // The file system has no hard links, so an empty file takes the name first.
+        // Most likely the file system has no hard links, so an empty file takes the name first.
         self.directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
         let renamed = self.directory.rename(&self.name, self.directory, name);
         if renamed.is_err() {

@@ -1,6 +1,6 @@
 //! Permissions of rewritten files.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,4 +79,21 @@ async fn a_rewritten_file_does_not_inherit_its_directorys_default_acl() {
     // A new file inherits the ACL of the directory.
     rewrite("LocalBackend", dir.path(), "new.txt").await;
     assert_ne!(attribute(&dir.path().join("new.txt"), "system.posix_acl_access"), b"");
+}
+
+#[tokio::test]
+async fn a_rewritten_file_keeps_its_group_and_the_groups_rights() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("shared.txt");
+    std::fs::write(&file, "one").unwrap();
+    let group = std::fs::metadata(&file).unwrap().gid() + 1;
+    if let Err(error) = chown(&file, None, Some(group)) {
+        return skip("groups", error);
+    }
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o664)).unwrap();
+    for writer in WRITERS {
+        rewrite(writer, dir.path(), "shared.txt").await;
+        let about = std::fs::metadata(&file).unwrap();
+        assert_eq!((about.gid(), about.mode() & 0o777), (group, 0o664), "{writer}");
+    }
 }

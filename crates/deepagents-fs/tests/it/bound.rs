@@ -303,7 +303,7 @@ async fn paths_hidden_on_the_host_are_hidden_wherever_they_would_appear() {
         fs::write(place.join(directory).join("deep/other"), "other\n").unwrap();
     }
     fs::create_dir(root.path().join("own")).unwrap();
-    fs::write(root.path().join("own/key"), "s3cret").unwrap();
+    ["own/key", "token"].iter().for_each(|name| fs::write(root.path().join(name), "s3cret").unwrap());
     symlink(&place, root.path().join("link")).unwrap();
     let policy = SandboxPolicy {
         read_only: vec![place.join("shown")],
@@ -312,6 +312,7 @@ async fn paths_hidden_on_the_host_are_hidden_wherever_they_would_appear() {
             place.join("shown/deep/own"),
             root.path().join("link/written/deep/own"),
             root.path().join("own"),
+            root.path().join("token"),
             place.join("not/there"),
         ],
         ..SandboxPolicy::default()
@@ -319,7 +320,7 @@ async fn paths_hidden_on_the_host_are_hidden_wherever_they_would_appear() {
     let shell =
         LocalShell::open(root.path(), Confinement::Sandboxed(policy)).unwrap().sandbox(crate::sandbox::sandbox());
     let text = format!(
-        "cat {0}/shown/deep/other {0}/written/deep/other; cat {0}/*/deep/own/* own/key; \
+        "cat {0}/shown/deep/other {0}/written/deep/other; cat {0}/*/deep/own/* own/key token; \
          mv {0}/written/deep {0}/written/moved; cat {0}/written/moved/own/key; rm -rf {0}/written/deep/own; ls {0}/*/deep/own own",
         place.display()
     );

@@ -36,6 +36,15 @@ async fn a_repository_can_be_read_but_not_changed_by_default() {
 }
 
 #[tokio::test]
+async fn a_setting_of_git_that_names_what_no_file_can_be_called_closes_nothing_else() {
+    let jail = jail!();
+    fs::create_dir(jail.path(".git")).unwrap();
+    fs::write(jail.path(".git/config"), format!("[core]\n\thooksPath = {}\n", "x".repeat(300))).unwrap();
+    assert!(jail.run("echo mine > other").await.exit.success());
+    assert!(!jail.run("echo evil > .git/config").await.exit.success());
+}
+
+#[tokio::test]
 async fn anything_git_treats_as_a_repository_is_guarded_whatever_its_name() {
     let jail = jail!();
     assert!(

@@ -27,6 +27,27 @@ fn concurrent_locked_changes_are_all_kept() {
 
 #[cfg(unix)]
 #[test]
+fn changes_through_a_link_and_by_the_files_own_name_exclude_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("dotfiles/count"), dir.path().join("count"));
+    std::os::unix::fs::symlink("dotfiles/count", &link).unwrap();
+    thread::scope(|scope| {
+        for name in [&file, &link, &file, &link] {
+            scope.spawn(move || {
+                for _ in 0..25 {
+                    let _lock = FileLock::take(name).unwrap();
+                    let count: u32 = fs::read_to_string(name).map_or(0, |text| text.parse().unwrap());
+                    replace(name, (count + 1).to_string().as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(fs::read_to_string(&file).unwrap(), "100");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the lock is beside the target");
+}
+
+#[cfg(unix)]
+#[test]
 fn replacing_a_file_keeps_its_mode_and_link_and_secrets_are_private() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -357,16 +357,46 @@ async fn what_a_repository_around_the_workspace_runs_needs_approval() {
     let dir = tempfile::tempdir().unwrap();
     let outer = dir.path().canonicalize().unwrap();
     let root = repository_around(&outer);
-    program(&outer.join(".git/hooks/pre-push"), "#!/bin/sh\n\"$TOP/build.sh\"\n\"$TOP/packages/web/tools/push\"\n");
-    program(&root.join("build.sh"), "#!/bin/sh\n");
-    program(&root.join("tools/push"), "#!/bin/sh\n");
+    program(&outer.join(".git/hooks/pre-push"), "#!/bin/sh\n\"$TOP/build.sh\"\n");
+    let merged = "#!/bin/sh\n\"$TOP/packages/web/tools/push\"\nWEB=\"$TOP/packages/web\"\n\"$WEB/tools/pull\"\n";
+    program(&outer.join(".git/hooks/post-merge"), merged);
+    for name in ["build.sh", "tools/push", "tools/pull"] {
+        program(&root.join(name), "#!/bin/sh\n");
+    }
     let files = LocalBackend::open(root).unwrap();
-    for path in ["/hooks/pre-commit", "/fsm", "/tools/check", "/tools/push"] {
+    for path in ["/hooks/pre-commit", "/fsm", "/tools/check", "/tools/push", "/tools/pull"] {
         assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
     }
     for path in ["/tools/other", "/build.sh"] {
         assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
     }
+}
+
+#[tokio::test]
+async fn the_names_of_hooks_need_approval_where_the_workspace_itself_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join(".git")).unwrap();
+    std::fs::write(root.join(".git/config"), format!("[core]\n\thooksPath = {}\n", root.display())).unwrap();
+    program(&root.join("pre-push"), "#!/bin/sh\nexec ./check.sh\n");
+    program(&root.join("check.sh"), "#!/bin/sh\n");
+    let files = LocalBackend::open(&root).unwrap();
+    for path in ["/post-checkout", "/pre-push", "/check.sh"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+    assert_eq!(files.change_access(&p("/README.md")).await, AccessMode::Allow);
+}
+
+#[tokio::test]
+async fn what_a_hook_runs_needs_approval_however_many_files_are_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let hooks = dir.path().join(".git/hooks");
+    std::fs::create_dir_all(&hooks).unwrap();
+    (0..2000).for_each(|n| std::fs::write(hooks.join(format!("old-{n}")), "").unwrap());
+    program(&hooks.join("post-checkout"), "#!/bin/sh\n./run.sh\n");
+    std::fs::write(dir.path().join("run.sh"), "").unwrap();
+    let files = LocalBackend::open(dir.path()).unwrap();
+    assert_eq!(files.change_access(&p("/run.sh")).await, AccessMode::Ask);
 }
 
 #[tokio::test]

@@ -653,7 +653,7 @@ async fn concurrent_commands_cannot_see_each_other() {
     let jail = jail!();
     let text = "echo $N > /tmp/f; touch up$N; while [ ! -e up1 ] || [ ! -e up2 ]; do :; done; cat /tmp/f";
     let run = |n: &str| jail.shell.run(Command::new(text).env("N", n), CancellationToken::new(), None);
-    let (one, two) = tokio::join!(run("1"), run("2"));
+    let (one, two) = ends(async { tokio::join!(run("1"), run("2")) }).await;
     assert_eq!((one.unwrap().output.as_str(), two.unwrap().output.as_str()), ("1\n", "2\n"));
 }
 

@@ -155,6 +155,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> R
         // Another process closed the record and will store the result. This one does so if the storage closed the
         // record here but answered with an error, or if that process is gone.
         if !closed_at.contains(&stored.updated_at) && !is_abandoned(app, &stored) {
+            run.replace(stored);
             return Ok(Attempt::Owned);
         }
         run.end(CancelAction::default());
@@ -282,7 +283,8 @@ pub(super) fn remaining_delay(record: &RunRecord) -> Duration {
     Duration::from_secs(after.unwrap_or(0)).saturating_sub(since(&record.created_at))
 }
 
-/// Whether the process that closed a run early would have stored its result by now.
+/// Whether the process that closed a run early would have stored its result by now, unless its attempts to do so take
+/// long.
 pub(super) fn is_abandoned(app: &App, record: &RunRecord) -> bool {
     record.is_closed_early() && since(&record.updated_at) > app.lease + RETRY_DELAYS.iter().sum::<Duration>()
 }
@@ -311,16 +313,15 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Attempt {
             }
         }
         () = stopped(&mut stop) => {
-            // A process that resumes the run because this one is killed ends it, too.
-            let how = stop.borrow().unwrap_or_default();
-            let asked = open::request_cancel(app, &run.thread, &run.id, how);
-            let (_, info) = tokio::join!(asked, app.journal.threads().get(&run.thread));
             // Records in the log after this point come from the cancellation.
-            if let Ok(Some(info)) = info {
+            if let Ok(Some(info)) = app.journal.threads().get(&run.thread).await {
                 run.set_cancelled_from(info.end);
             }
             handle.cancel();
-            match handle.outcome().await {
+            // A process that resumes the run because this one is killed ends it, too.
+            let how = stop.borrow().unwrap_or_default();
+            let asked = open::request_cancel(app, &run.thread, &run.id, how);
+            match tokio::join!(handle.outcome(), asked).0 {
                 // Cancelled, whatever the run reached meanwhile.
                 Ok(_) => return Attempt::Ended(Ending::Cancelled),
                 failed => failed,

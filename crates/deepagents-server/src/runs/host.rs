@@ -144,9 +144,12 @@ async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
 /// because undoing it must not meet the runs behind it.
 async fn cancelled_unbegun(app: &App, run: &LiveRun) {
     stopped(&mut run.stop.subscribe()).await;
-    while run.recovered {
+    if !run.recovered {
+        return;
+    }
+    loop {
         match find(app, &run.thread, &run.id).await {
-            Ok(record) if record.from.is_some() => std::future::pending().await,
+            Ok(record) if record.status.is_open() && record.from.is_some() => std::future::pending().await,
             Err(error) if error.is_temporary() => tokio::time::sleep(RETRY_INTERVAL).await,
             _ => return,
         }

@@ -54,7 +54,8 @@ pub(super) async fn adopt_to_end(app: &Arc<App>, thread: &str) -> Result<()> {
 
 /// Picks up a run, unless its agent is served by other processes only.
 async fn adopt_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
-    adopt_if(app, open, |record| app.agent(&record.graph_id).is_some()).await
+    let is_meant = |record: &RunRecord| record.status.is_open() || is_abandoned(app, record);
+    adopt_if(app, open, |record| is_meant(record) && app.agent(&record.graph_id).is_some()).await
 }
 
 async fn adopt_if(app: &Arc<App>, open: &OpenRun, is_meant: impl Fn(&RunRecord) -> bool) -> Result<()> {
@@ -62,7 +63,7 @@ async fn adopt_if(app: &Arc<App>, open: &OpenRun, is_meant: impl Fn(&RunRecord) 
         return Ok(());
     }
     match find(app, &open.thread, &open.run).await {
-        Ok(record) if record.status.is_open() && is_meant(&record) => {
+        Ok(record) if record.is_unfinished() && is_meant(&record) => {
             enqueue_found(app, open, record);
             Ok(())
         }
@@ -86,8 +87,16 @@ fn enqueue_found(app: &Arc<App>, open: &OpenRun, record: RunRecord) {
 
 /// Returns a run that is open in any process or still cached in this one.
 pub(crate) async fn live(app: &Arc<App>, record: &RunRecord) -> Result<Option<Arc<LiveRun>>> {
-    if app.runs.get(&record.run_id).is_none() && record.status.is_open() {
-        adopt_thread(app, &record.thread_id).await?;
+    if app.runs.get(&record.run_id).is_none() {
+        if record.status.is_open() {
+            adopt_thread(app, &record.thread_id).await?;
+        } else if record.is_closed_early() {
+            // Its end can be waited for here.
+            let open = open::of_thread(app, &record.thread_id).await?;
+            if let Some(open) = open.iter().find(|open| open.run == record.run_id) {
+                adopt_if(app, open, |_| true).await?;
+            }
+        }
     }
     Ok(app.runs.get(&record.run_id))
 }

@@ -2,6 +2,7 @@
 
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
+use deepagents_core::journal::LogPosition;
 use deepagents_core::run::Node;
 use deepagents_core::state::{State, Update};
 use serde::Deserialize;
@@ -83,16 +84,16 @@ pub(super) async fn change(threads: &ThreadAccess, thread: &str, node: Option<No
     Ok(())
 }
 
-/// Refuses a change that a thread in this state would refuse.
-pub(super) fn check_change(
+/// Refuses a change that the thread would refuse if it continued from a position.
+pub(super) async fn check_change(
     threads: &ThreadAccess,
     thread: &str,
-    state: &State,
+    position: LogPosition,
     node: Option<Node>,
     update: &Update,
 ) -> Result<()> {
-    let (node, update) = planned(state, node, update.clone())?;
-    Ok(threads.check_update(thread, state, node, &update)?)
+    let (node, update) = planned(&threads.state_at(thread, position).await?, node, update.clone())?;
+    Ok(threads.check_update(thread, position, node, update).await?)
 }
 
 /// Returns the node as which a state is updated, if any, and the update with what goes with it.

@@ -16,7 +16,7 @@ use super::state::{RunMetadata, fresh, shown_entries, thread_state};
 use super::stopped::{has_next, unhide_log_end};
 use crate::app::App;
 use crate::body::Body;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 use crate::ids;
 use crate::stream::StateUpdate;
 use crate::wire::read_update;
@@ -94,12 +94,11 @@ pub(super) async fn update_state(
         let entries = app.entries(&info).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0 {
+            let position = entry.state.unwrap_or(0);
             // A refused update leaves no trace: going back and forth would ask open questions anew.
-            let check = async |_, there| {
-                check_change(&threads, &id, &there, node, &update)?;
-                Ok::<_, ApiError>(RewindPlan::default())
-            };
-            left = Some(threads.rewind_with(&id, entry.state.unwrap_or(0), check).await?.left);
+            check_change(&threads, &id, position, node, &update).await?;
+            let nothing = async |_, _| Ok::<_, deepagents_core::error::Error>(RewindPlan::default());
+            left = Some(threads.rewind_with(&id, position, nothing).await?.left);
         }
     }
     if let Err(refused) = change(&threads, &id, node, update).await {

@@ -46,7 +46,8 @@ impl WebhookPolicy {
         // spellings.
         let given =
             if host.parse::<Ipv6Addr>().is_ok() { format!("https://[{host}]") } else { format!("https://{host}") };
-        self.hosts.push(Url::parse(&given).ok().and_then(|address| bare_host(&address)).unwrap_or(host));
+        let address = Url::parse(&given).ok().filter(|address| address.port().is_none() && address.path() == "/");
+        self.hosts.push(address.and_then(|address| bare_host(&address)).unwrap_or(host));
         self
     }
 

@@ -203,6 +203,16 @@ async fn a_run_that_another_server_has_just_closed_is_left_to_it() {
     assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["run_id"], ids(&later).1, "the other run is not over");
 }
 
+#[tokio::test]
+async fn a_run_left_closed_is_ended_although_its_thread_has_a_subscriber() {
+    let world = World::new();
+    let client = world.serve(&["agent"]).await;
+    let path = left_closed(&world, "interrupt", None, LONG_AGO).await;
+    let _stream = client.follow(&format!("/threads/{}/stream", ids(&path).0)).await;
+    concluded(&world, &path).await;
+    assert!(has_result(&world, &path).await);
+}
+
 /// The second server starts while the first one stores the result.
 #[tokio::test]
 async fn a_run_left_closed_is_ended_by_only_one_of_several_servers() {
@@ -338,30 +348,32 @@ async fn a_run_that_has_begun_is_resumed_although_it_is_not_due_by_this_clock() 
 async fn a_run_deleted_just_after_it_was_cancelled_does_not_come_back() {
     let store = Arc::new(HookedStore::default());
     let world = World { store: store.clone(), ..World::new() };
-    let client = world.serve(&["agent"]).await;
+    let (client, other) = (world.serve(&["agent"]).await, world.serve(&["agent"]).await);
     let mut later = say("hi");
     later["after_seconds"] = json!(3600);
     later["webhook"] = json!("http://127.0.0.1:9/hook");
-    let (_, path) = begin(&client, "agent", &later).await;
-    let (storing, stored) = (oneshot::channel(), oneshot::channel());
-    store.once(is_webhook, async {
-        storing.0.send(()).unwrap();
-        stored.1.await.unwrap();
-    });
-    client.post(&format!("{path}/cancel"), json!({})).await;
-    soon(storing.1).await.unwrap();
-    let nothing = json!({});
-    let deleted = client.send(Method::DELETE, &path, &nothing);
-    let meanwhile = async {
-        for _ in 0..20 {
-            client.get(&path).await;
-        }
-        stored.0.send(()).unwrap();
-    };
-    let (deleted, ()) = tokio::join!(deleted, meanwhile);
-    assert_eq!(deleted.0, StatusCode::NO_CONTENT);
-    has_no_open_runs(&client).await;
-    assert_eq!(client.send(Method::GET, &path, &json!({})).await.0, StatusCode::NOT_FOUND);
+    for deleting in [&client, &other] {
+        let (_, path) = begin(&client, "agent", &later).await;
+        let (storing, stored) = (oneshot::channel(), oneshot::channel());
+        store.once(is_webhook, async {
+            storing.0.send(()).unwrap();
+            stored.1.await.unwrap();
+        });
+        client.post(&format!("{path}/cancel"), json!({})).await;
+        soon(storing.1).await.unwrap();
+        let nothing = json!({});
+        let deleted = deleting.send(Method::DELETE, &path, &nothing);
+        let meanwhile = async {
+            for _ in 0..20 {
+                client.get(&path).await;
+            }
+            stored.0.send(()).unwrap();
+        };
+        let (deleted, ()) = tokio::join!(deleted, meanwhile);
+        assert_eq!(deleted.0, StatusCode::NO_CONTENT, "{}", deleted.1);
+        has_no_open_runs(&client).await;
+        assert_eq!(client.send(Method::GET, &path, &json!({})).await.0, StatusCode::NOT_FOUND);
+    }
 }
 
 #[tokio::test]

@@ -254,6 +254,10 @@ async fn inner_lines_of_a_private_key_are_found_without_its_header() {
         format!("    12\t⟦{LINE}\n    13\t{other}\n    14\t{LINE}⟧\n"),
         format!("keys/a.pem-7-⟦{LINE}\nkeys/a.pem-8-{other}⟧"),
         format!(r#"{{"text": "of a file:\n⟦{LINE}\n{other}⟧\n"}}"#),
+        format!(
+            r#""⟦{LINE}\n{other}⟧", "-----BEGIN CERTIFICATE-----\n{}-----END CERTIFICATE-----""#,
+            r"MIID\n".repeat(9)
+        ),
         // What only looks like the first line of an armour: it goes on in the next line.
         format!("-----BEGIN THE\nNEXT-----\n⟦{LINE}\n{other}⟧"),
         format!(r"-----BEGIN THE\nNEXT-----\n⟦{LINE}\n{other}⟧"),

@@ -22,8 +22,39 @@ const MAX_FILE_BYTES: u64 = 256 << 10;
 const MAX_TOTAL_BYTES: u64 = 1 << 20;
 /// Maximum number of settings files read.
 const MAX_FILES: usize = 64;
-/// Maximum number of entries examined in a hooks directory.
-const MAX_HOOKS: usize = 128;
+/// The hooks that git runs.
+const HOOKS: [&str; 28] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "p4-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+    "p4-prepare-changelist",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
+];
+/// Maximum number of other entries examined in a hooks directory. Hooks may run them.
+const MAX_OTHERS: usize = 128;
 /// Directory in which Husky places hooks that run those in its parent.
 const HUSKY: &str = "_";
 
@@ -38,10 +69,7 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
         None => git.clone(),
     };
     let common = beginning(&directory.join("commondir"), MAX_FILE_BYTES).map(|path| directory.join(path_of(&path)));
-    let search = Search::new(root, tree, user.home.as_deref());
-    // For a repository around the root, variables stand for its own directory.
-    let is_around = tree != root && root.starts_with(tree);
-    let search = if is_around { search.without_root_variable() } else { search };
+    let search = Search::of_repository(root, tree, user.home.as_deref());
     let mut found = Repository { root, tree, user, search, read: BTreeSet::new(), left: MAX_TOTAL_BYTES };
     for directory in std::iter::once(&directory).chain(&common) {
         for name in ["config", "config.worktree"] {
@@ -116,9 +144,9 @@ impl Repository<'_> {
             return None;
         }
         // Many settings contain commands, so every setting that names a file here counts.
-        let value = without_variables(&setting.value);
+        let (value, variable) = (without_variables(&setting.value), self.search.root_in(&setting.value));
         for word in words(&value).filter(Word::may_be_here) {
-            for path in self.search.places(word.text, self.tree, &[]) {
+            for path in self.search.places(word.text, self.tree, &[], variable) {
                 // User settings apply to all repositories, so their words may happen to be names of anything here.
                 let is_there = if directory.is_some() { path.is_file() } else { is_program(&path) };
                 if is_there {
@@ -136,7 +164,16 @@ impl Repository<'_> {
         if directory.is_symlink() {
             self.search.add(directory);
         }
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_HOOKS) {
+        // The root cannot be protected as a whole, only the names in it that git runs.
+        let is_root = directory.canonicalize().is_ok_and(|real| self.root.canonicalize().is_ok_and(|root| root == real));
+        for hook in HOOKS.map(|name| directory.join(name)) {
+            if hook.is_file() {
+                self.search.program(&hook);
+            } else if is_root {
+                self.search.add(&hook);
+            }
+        }
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_OTHERS) {
             let hook = entry.path();
             if hook.extension().is_some_and(|ending| ending == "sample") || !hook.is_file() {
                 continue;

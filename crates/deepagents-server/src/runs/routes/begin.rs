@@ -51,8 +51,9 @@ pub(super) async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<NewR
             Ok(run) => begun.push(run),
             Err(error) => {
                 // The batch is all or nothing.
+                begun.iter().for_each(|run| run.end(CancelAction::Rollback));
                 for run in &begun {
-                    // A run of this process ends even if the request cannot be stored.
+                    // A process that resumes the run ends it, too.
                     let _ = others::end(&app, run, CancelAction::Rollback).await;
                 }
                 return Err(error);

@@ -75,6 +75,13 @@ async fn read_windows_before_the_start_past_the_end_and_empty_are_distinguished(
 }
 
 #[tokio::test]
+async fn a_column_behind_the_end_of_its_lines_does_not_make_a_file_blank() {
+    let folder = Folder::with(&[("one", b"abc\n")]);
+    let results = folder.calls(&[("read_file", json!({"file_path": "/one", "column": 10}))]).await;
+    assert!(!results[0].0.contains("white space"), "{results:?}");
+}
+
+#[tokio::test]
 async fn an_empty_file_is_reported_as_empty_whatever_its_name() {
     let folder = Folder::with(&[("a.txt", b""), ("a.png", b""), ("a.pdf", b"")]);
     let results = folder.calls(&[read("/a.txt", 0, 0), read("/a.png", 0, 9), read("/a.pdf", 0, 9)]).await;
@@ -217,14 +224,19 @@ async fn a_failed_edit_says_what_would_help() {
         edit("end\n"),
         edit(""),
         ("edit_file", json!({"file_path": "/none", "old_string": "a", "new_string": "b"})),
+        (
+            "edit_file",
+            json!({"file_path": "/a.rs", "old_string": "total", "new_string": "sum", "edits": [{"old_string": "nowhere", "new_string": ""}]}),
+        ),
     ];
     let results = folder.calls(&calls).await;
     let want = [
         "Error: the text to replace is not in /a.rs; similar lines:\n  2:     let total = price;",
         "Error: the text to replace is in /a.rs 2 times, in lines 1, 4; add surrounding lines to make it unique or replace all",
-        "Error: the text to replace ends with a newline, but /a.rs ends without one; leave the newline out",
+        "Error: the text to replace ends with a newline that is not at the end of /a.rs; leave it out",
         "Error: the old text is empty; give the exact text to replace in /a.rs",
         "Error: /none does not exist",
+        "Error: edit 2 of 2: the text to replace is not in /a.rs",
     ];
     for (result, want) in results[1..].iter().zip(want) {
         assert_eq!(result, &(want.to_owned(), true));

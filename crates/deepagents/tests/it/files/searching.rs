@@ -54,6 +54,7 @@ async fn grep_shows_paths_lines_or_counts() {
             grep(json!({"path": "/none"})),
             grep(json!({"max_count": 0})),
             grep(json!({"glob": "", "output_mode": "count", "path": "/b"})),
+            grep(json!({"max_count": 2})),
         ],
     )
     .await;
@@ -71,6 +72,7 @@ async fn grep_shows_paths_lines_or_counts() {
     assert_eq!(found[9], ("No matches found: /none does not exist".to_owned(), false));
     assert!(found[10].1, "a limit of nothing is refused");
     assert_eq!(texts[11], "/b/c.txt: 1\n/b/d.rs: 1", "an empty glob is none");
+    assert_eq!(texts[12], format!("/a.txt\n/b/c.txt\n{more}"), "each file counts once");
 }
 
 #[tokio::test]

@@ -95,7 +95,11 @@ pub(super) async fn edit_file(files: Arc<Filesystem>, args: EditArgs, cx: ToolCo
         seen::unreadable(&cx, &**backend, path).await?
     };
     target.approved(&cx)?;
-    let edited = edit::edit(&**backend, cx.state(), path, &edits, expected.as_ref()).await.map_err(failed_at(path))?;
+    let edited = edit::edit(&**backend, cx.state(), path, &edits, expected.as_ref()).await;
+    let edited = edited.map_err(|error| match error.index() {
+        Some(index) if edits.len() > 1 => failed(format!("edit {} of {}: {error}", index + 1, edits.len())),
+        _ => failed_at(path)(error),
+    })?;
     let places: usize = edited.replaced.iter().sum();
     let text = format!("Edited {}: replaced {places} {}", path.quoted(), if places == 1 { "place" } else { "places" });
     let seen = Update::new::<SeenFiles>(vec![(path.clone(), edited.version)]);

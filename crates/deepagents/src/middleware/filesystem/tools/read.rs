@@ -141,7 +141,7 @@ impl Reading<'_> {
             let length = window.total.map(|total| format!(", which has {total} lines")).unwrap_or_default();
             return Err(failed(format!("offset {offset} is past the end of {path}{length}")));
         }
-        let blank = window.lines.iter().all(|line| line.trim().is_empty());
+        let blank = args.column == 0 && window.lines.iter().all(|line| line.trim().is_empty());
         if let Some(lines) = window.total.filter(|_| blank && offset == 0 && window.next.is_none() && !window.cut) {
             return Ok(format!("The file exists but holds nothing but white space: {lines} lines of it.").into());
         }

@@ -98,6 +98,10 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     query.scope.respect_gitignore = args.respect_gitignore.unwrap_or(files.options.respect_gitignore);
     query.regex = args.regex;
     query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
+    if args.output_mode == OutputMode::FilesWithMatches {
+        // Further matches in a file would leave out other files.
+        query.max_per_file = Some(1);
+    }
     query.max_count = Some(args.max_count.map_or(DEFAULT_MAX_MATCHES, NonZeroUsize::get));
     let found = match backend.grep(cx.state(), &query).await {
         Ok(found) => found,

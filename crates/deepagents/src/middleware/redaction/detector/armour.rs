@@ -67,6 +67,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 }
 
 expression!(FIRST_LINE = r"-----BEGIN [^\r\n\\-]+-----");
+expression!(BREAK = r"\n|\\n");
 /// The beginning of the last line of an armour.
 const LAST: &str = "-----END ";
 /// Number of lines after lines of base64 within which the armour may end.
@@ -81,9 +82,9 @@ struct Frames {
 
 impl Frames {
     fn of(text: &str) -> Self {
-        let places = |what: &str| text.match_indices(what).map(|(at, _)| at).collect();
-        let begins = all(&FIRST_LINE, text).into_iter().map(|line| line.start).collect();
-        Self { begins, ends: places(LAST), breaks: places("\n") }
+        let places = |of: &LazyLock<Option<Regex>>| all(of, text).into_iter().map(|found| found.start).collect();
+        let ends = text.match_indices(LAST).map(|(at, _)| at).collect();
+        Self { begins: places(&FIRST_LINE), ends, breaks: places(&BREAK) }
     }
 
     /// Returns `true` if a position is inside an armour.
