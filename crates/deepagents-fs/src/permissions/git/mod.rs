@@ -165,7 +165,8 @@ impl Repository<'_> {
             self.search.add(directory);
         }
         // The root cannot be protected as a whole, only the names in it that git runs.
-        let is_root = directory.canonicalize().is_ok_and(|real| self.root.canonicalize().is_ok_and(|root| root == real));
+        let is_root =
+            directory.canonicalize().is_ok_and(|real| self.root.canonicalize().is_ok_and(|root| root == real));
         for hook in HOOKS.map(|name| directory.join(name)) {
             if hook.is_file() {
                 self.search.program(&hook);
