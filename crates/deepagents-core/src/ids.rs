@@ -80,7 +80,7 @@ pub struct CallId {
 
 impl CallId {
     /// Returns the path of a sub-agent that this call runs: the agent's path and `LABEL:TURN.INDEX`. The label is that
-    /// of its [`ChildScope`](crate::tool::ChildScope); those of the tool `task` are labelled `task`.
+    /// of its [`ChildScope`](crate::agent::ChildScope); those of the tool `task` are labelled `task`.
     ///
     /// ```
     /// use deepagents_core::tool::CallId;

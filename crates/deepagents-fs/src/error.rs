@@ -82,7 +82,7 @@ pub enum FsError {
         reason: String,
     },
     /// The pattern of a search or of a rule is invalid.
-    #[error("invalid pattern `{pattern}`: {reason}")]
+    #[error("invalid pattern `{}`: {reason}", beginning(.pattern))]
     Pattern {
         /// The searched directory, or the root.
         path: VPath,
@@ -138,6 +138,14 @@ macro_rules! path_of {
             | Self::Io { path, .. } => path,
         }
     };
+}
+
+/// Returns the beginning of a pattern: a reason behind a long one would be cut off where errors are bounded.
+fn beginning(pattern: &str) -> String {
+    match pattern.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", pattern.get(..end).unwrap_or_default()),
+        None => pattern.to_owned(),
+    }
 }
 
 impl FsError {

@@ -206,7 +206,8 @@ impl VPath {
             // Line and paragraph separators, and characters that change the text direction.
             let odd = |c: char| {
                 c.is_control()
-                    || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                    || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+                    || matches!(c, '\u{2066}'..='\u{2069}')
             };
             if self.0.contains(odd) { write!(f, "{:?}", &*self.0) } else { f.write_str(&self.0) }
         })

@@ -116,6 +116,8 @@ fn a_listed_path_is_a_single_line_whatever_its_name() {
         ("/a\u{1b}[2Kb", r#""/a\u{1b}[2Kb""#),
         ("/a\u{2028}b", r#""/a\u{2028}b""#),
         ("/a\u{202e}b", r#""/a\u{202e}b""#),
+        ("/a\u{200f}b", r#""/a\u{200f}b""#),
+        ("/a\u{61c}b", r#""/a\u{61c}b""#),
     ] {
         assert_eq!(p(path).quoted().to_string(), shown);
         let error = deepagents_fs::FsError::NotFound(p(path)).to_string();

@@ -340,3 +340,9 @@ async fn deep_directories_hide_neither_their_own_nor_other_files() {
         assert_eq!(found.files.len(), 2 * depth + 1);
     }
 }
+
+#[test]
+fn the_reason_why_a_long_pattern_is_invalid_is_not_behind_all_of_it() {
+    let error = GlobQuery::new(&"{".repeat(5_000), p("/")).unwrap_err().to_string();
+    assert!(error.len() < 600 && error.starts_with("invalid pattern `{{{"), "{error}");
+}
