@@ -177,19 +177,23 @@ impl<H: AgentHost> Server<H> {
             return Err(wire::no_session(id));
         }
         let session = self.open(connection, id.clone(), thread.as_ref(), cwd, servers).await?;
-        let before = self.session(id).ok();
-        if let Some(before) = &before {
-            // What its run says until it ends is part of the conversation.
-            before.stop().await;
-        }
+        let open = self.session(id).ok();
+        // What its run says until it ends is part of the conversation. Further prompts wait.
+        let turn = match &open {
+            Some(open) => Some(open.stop().await),
+            None => None,
+        };
         if replay == Replay::Conversation
             && let Err(error) = session.replay_conversation().await
         {
             end(session).await;
             return Err(error);
         }
-        self.sessions().insert(id.clone(), session.clone());
+        // Whoever removes a session ends it: it is gone if the editor has disconnected meanwhile.
+        let before = self.sessions().insert(id.clone(), session.clone());
         let replaces = before.is_some();
+        open.iter().for_each(|open| open.cancel());
+        drop(turn);
         if let Some(before) = before {
             end(before).await;
         }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::editor::Editor;
 use crate::host::{AgentHost, HostError, McpServer, SessionAgent};
 use crate::policy::{Mode, Policy};
-use crate::queue::{Place, Queue};
+use crate::queue::{Place, Queue, Turn};
 use crate::setup::SessionSetup;
 use crate::wire;
 
@@ -160,19 +160,20 @@ impl<H: AgentHost> Session<H> {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
-    /// Cancels the prompts and waits until they have ended.
-    pub(crate) async fn stop(&self) {
+    /// Cancels the prompts and waits until they have ended. Later ones wait until the turn is dropped.
+    pub(crate) async fn stop(&self) -> Turn {
         self.cancel();
-        drop(self.turns.place().await);
+        self.turns.place().await
     }
 
     /// Closes the session once its prompts and changes have ended.
     pub(crate) async fn close(&self) {
-        self.stop().await;
-        drop(self.changes.place().await);
+        drop(self.stop().await);
         if let Some(hooks) = self.agent().hooks {
             hooks.session_end(self.thread(), "exit").await;
         }
+        // An agent that is being rebuilt may still start servers.
+        drop(self.changes.place().await);
         self.host.closed(&self.setup()).await;
     }
 }

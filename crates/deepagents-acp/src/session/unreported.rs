@@ -41,6 +41,7 @@ impl Unreported {
                         presenter.catch_up(&event.run, (*turn, *attempt), &text);
                     }
                 }
+                self.finished.clear();
                 self.answer = Some(message.clone());
             }
             _ => {}
@@ -57,13 +58,12 @@ impl Unreported {
         }
     }
 
-    /// Shows the images in the results of the last answer.
+    /// Shows the images in the results of the last answer. While one of its calls waits for a decision, there are none.
     fn images(&mut self, run: &str, state: &State, presenter: &Presenter<'_>) {
-        let finished = std::mem::take(&mut self.finished);
         let answer = state.messages().iter().rposition(|message| Some(message.id()) == self.answer.as_deref());
         for result in answer.into_iter().flat_map(|answer| state.messages().results_of(answer)) {
-            if let Some(call) = finished.get(&result.call_id) {
-                presenter.images(run, call, &result.content);
+            if let Some(call) = self.finished.remove(&result.call_id) {
+                presenter.images(run, &call, &result.content);
             }
         }
     }

@@ -97,11 +97,11 @@ fn draw() -> impl deepagents::core::tool::DynTool {
 /// The images that are shown in the calls of an editor: what each was to draw, and what it shows.
 fn images(editor: &Editor) -> Vec<(String, Vec<String>)> {
     let calls = editor.calls();
-    let drawn = calls.iter().filter(|call| call["sessionUpdate"] == "tool_call").map(|call| {
+    let drawn = calls.iter().filter(|call| call["sessionUpdate"] == "tool_call").filter_map(|call| {
         let shows = calls.iter().filter(|update| update["toolCallId"] == call["toolCallId"]);
         let images = shows.flat_map(|update| update["content"].as_array().into_iter().flatten());
         let images = images.filter_map(|shown| Some(shown["content"]["data"].as_str()?.to_owned())).collect();
-        (call["rawInput"]["data"].as_str().unwrap().to_owned(), images)
+        Some((call["rawInput"]["data"].as_str()?.to_owned(), images))
     });
     drawn.collect()
 }
@@ -137,6 +137,20 @@ async fn the_image_of_the_last_call_is_shown_when_a_hook_ends_the_run_after_it()
     let mut editor = Editor::connect(Host { tool, middleware, ..Host::new(model) }, json!({}), allows).await;
     let session = editor.session(dir.path()).await;
     editor.say(&session, "Draw.").await;
+    assert_eq!(images(&editor), [("AAAA".to_owned(), vec!["AAAA".to_owned()])]);
+}
+
+#[tokio::test]
+async fn the_image_of_a_call_is_shown_although_another_call_of_its_turn_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = [("draw", json!({"data": "AAAA"})), ("ask_user", json!({"question": "Which colour?"}))];
+    let model = ScriptedModel::new([Turn::calls(both), Turn::text("Done.")]);
+    let host = Host { tool: Some(Arc::new(draw())), ..Host::new(model) };
+    let answers = |_: &str, _: &Value| Some(Ok(json!({"action": "accept", "content": {"answer": "red"}})));
+    let mut editor = Editor::connect(host.clone(), json!({"elicitation": {"form": {}}}), answers).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Draw.").await, "end_turn");
+    assert_eq!(host.model.requests()[1].messages.last().unwrap().text(), "The user answered: red");
     assert_eq!(images(&editor), [("AAAA".to_owned(), vec!["AAAA".to_owned()])]);
 }
 

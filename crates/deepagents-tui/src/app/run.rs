@@ -102,7 +102,9 @@ impl App {
             }
             if !end.questions.is_empty() {
                 // It asked before it could be stopped: its questions are left as if they had been shown.
-                end.questions.into_iter().for_each(|question| self.asked(question));
+                for question in end.questions {
+                    self.questions.ask(question, None);
+                }
                 self.waits = true;
                 return self.stop();
             }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::is_owned;
 use super::threads::{WORKED_ON, of_state, of_state_so_far};
-use super::{Result, Session};
+use super::{Result, Session, Shared};
 use crate::app::event::{Event, Opened, RunEnd};
 use crate::host::Connection;
 
@@ -35,6 +35,10 @@ impl Session {
     pub(super) fn move_to_background(&self) {
         let sent = self.with(|state| {
             let (run, thread) = (state.run.take()?, state.thread.take()?);
+            // Messages whose images are still being read only name these.
+            for text in state.take_unsent() {
+                run.steer(text);
+            }
             let job = std::mem::take(&mut state.job);
             state.background.push(Background { thread: thread.clone(), run, job });
             state.redo_positions.clear();
@@ -74,6 +78,8 @@ impl Session {
         if told != Some(true) {
             return false;
         }
+        // The end makes the app send what was typed meanwhile.
+        self.with(Shared::take_unsent);
         self.show_pictures(pictures);
         self.emit(RunEnd::without_outcome(Ok(FinishReason::Ended), None));
         self.emit(Event::notice("the run in the background reads this before its next step"));

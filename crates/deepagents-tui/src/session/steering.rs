@@ -28,8 +28,9 @@ impl Shared {
 impl Session {
     /// Sends the run a message, with the images that it names.
     pub(super) fn steer(&self, text: String) {
+        let has_images = names_images(&text);
         let begins = self.with(|state| {
-            if state.unread.is_empty() && !names_images(&text) {
+            if state.unread.is_empty() && !has_images {
                 state.send(Message::user(text), Vec::new());
                 return false;
             }
