@@ -2,6 +2,7 @@
 
 mod asked;
 mod assemble;
+mod checks;
 mod compact;
 mod inherit;
 mod options;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use deepagents_core::agent::BuildError;
 use deepagents_core::middleware::{DynMiddleware, Middleware};
 
+/// The middlewares of an agent, in order.
+pub(super) type Middlewares = Vec<Arc<dyn DynMiddleware>>;
+
 /// The standard middlewares, in order.
 #[derive(Default)]
 pub(super) struct Stack {
-    standard: Vec<Arc<dyn DynMiddleware>>,
+    standard: Middlewares,
     /// Those that come after the user's middlewares.
-    last: Vec<Arc<dyn DynMiddleware>>,
+    last: Middlewares,
 }
 
 impl Stack {
@@ -30,11 +33,7 @@ impl Stack {
 
     /// Returns the final order: standard middlewares, with those of the same name replaced by the user's, then the
     /// user's others, then the last ones.
-    pub(super) fn finish(
-        mut self,
-        own: Vec<Arc<dyn DynMiddleware>>,
-        without: &[String],
-    ) -> Result<Vec<Arc<dyn DynMiddleware>>, BuildError> {
+    pub(super) fn finish(mut self, own: Middlewares, without: &[String]) -> Result<Middlewares, BuildError> {
         for name in without {
             if !self.has(name) {
                 let known: Vec<&str> = self.standard.iter().chain(&self.last).map(|m| m.name()).collect();

@@ -17,8 +17,8 @@
 //!
 //! The name of the model is the server's script. The output is one JSON line:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with wall-clock seconds, CPU seconds (user and system) of this
-//! process, and its peak memory in MB. `fan`, `files`, `journal`, `program`, `serve`, `tui`, `watchers` and `wires`
-//! have limits; the program exits with 1 if one is exceeded.
+//! process, and its peak memory in MB; `idle` and `many` add the memory per agent. `fan`, `files`, `journal`, `program`,
+//! `serve`, `tui`, `watchers` and `wires` have limits; the program exits with 1 if one is exceeded.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
@@ -243,7 +243,7 @@ impl Bench {
     async fn many(&self) -> Result<Map<String, Value>> {
         let (runs, turns, delay): (u64, u64, u64) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
         let agent = self.agent(&format!("loop-{turns}-d{delay}"), None)?;
-        let (started, cpu) = (Instant::now(), usage::cpu());
+        let (before, started, cpu) = (usage::resident_bytes(), Instant::now(), usage::cpu());
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..runs {
             let agent = agent.clone();
@@ -255,6 +255,8 @@ impl Bench {
         let (seconds, cpu) = (started.elapsed(), usage::cpu().saturating_sub(cpu));
         let mut out = timed(seconds, cpu);
         out.insert("steps_per_s".to_owned(), json!((runs * (turns + 1)) as f64 / seconds.as_secs_f64()));
+        let each = (usage::peak_mb() * 1e6 - before as f64) / runs.max(1) as f64;
+        out.insert("kb_per_agent".to_owned(), json!(each / 1000.0));
         Ok(out)
     }
 

@@ -17,6 +17,7 @@
 
 mod archive;
 mod clip;
+mod compact;
 mod count;
 mod cut;
 mod event;

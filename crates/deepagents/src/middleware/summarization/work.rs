@@ -4,20 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deepagents_core::event::MiddlewareEvent;
-use deepagents_core::message::{Author, Message, Messages};
-use deepagents_core::model::{ChatModel, ModelRequest, ToolChoice};
+use deepagents_core::message::Messages;
+use deepagents_core::model::{ChatModel, ModelRequest};
 use deepagents_core::run::Context;
 use deepagents_core::state::Update;
 
-use super::archive::{self, Archive};
+use super::RunCounts;
+use super::archive::Archive;
 use super::count::{self, Count};
-use super::cut::{cut, suffix};
-use super::event::{Compaction, CompactionEvent, CompactionState, Compactions, CutPoint};
-use super::options::{CacheReuse, Settled};
-use super::summary::{self, Summariser};
+use super::cut::suffix;
+use super::event::{CompactionEvent, CompactionState, Compactions, CutPoint};
+use super::options::Settled;
 use super::threshold::{Length, Size};
 use super::view::{Lens, has_long_args};
-use super::{RunCounts, notice, render};
 
 /// Number of further messages before another attempt after a failed summary, unless the window is full.
 const PAUSE: usize = 10;
@@ -190,134 +189,6 @@ impl Work<'_> {
         true
     }
 
-    /// Replaces the beginning of the conversation with a summary after storing it, and returns the number of evicted
-    /// messages. Keeps at most `keep` and, if given, at most `room` tokens. `forced` compacts even if little is gained.
-    pub(super) async fn compact(
-        &mut self,
-        keep: Size,
-        room: Option<u64>,
-        forced: bool,
-    ) -> Result<Option<usize>, String> {
-        let thread = self.cx.messages();
-        let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
-        let (base, head): (usize, u64) = (lens.base, lens.head().map(|m| count::of_message(m)).sum());
-        let shown: HashMap<&str, &Arc<Message>> = self.request.messages.iter().map(|m| (m.id(), m)).collect();
-        let as_shown = |message: &Arc<Message>| Arc::clone(shown.get(message.id()).copied().unwrap_or(message));
-        let estimate = |index: usize| thread.get(index).map_or(0, |m| count::of_message(&as_shown(m)));
-        let tokens = |index: usize| self.count.corrected(estimate(index));
-        let wished = cut(thread, base, keep, self.window, tokens);
-        let needed = room.and_then(|room| cut(thread, base, Size::Tokens(room), None, tokens));
-        let Some(at) = wished.max(needed) else { return Ok(None) };
-        let evicted: Vec<Arc<Message>> = thread.tail(base).take(at - base).cloned().collect();
-        let tokens_evicted: u64 = (base..at).map(tokens).sum();
-        let human = (0..thread.len()).rev().find(|&index| is_human(thread, index)).filter(|index| *index < at);
-        // The message that is kept is not a gain.
-        let gain = tokens_evicted.saturating_sub(human.filter(|index| *index >= base).map_or(0, tokens));
-        let little = self.options.trigger.counts_tokens() && self.counts.tally.share(gain) < self.count.tokens / 20;
-        if gain == 0 || (little && !forced) {
-            return Ok(None);
-        }
-        // An explicit request, or a limit on messages, is met whatever the size of the summary.
-        let for_room = room.is_some() || (!forced && self.options.trigger.counts_tokens());
-        let replaced = self.count.corrected(head) + tokens_evicted;
-        if for_room && self.counts.unhelpful_size.is_some_and(|tried| replaced < tried.saturating_mul(2)) {
-            return Ok(None);
-        }
-        if let Some(before) = &self.options.given.before {
-            before(self.cx, self.manual).await?;
-        }
-
-        let stored = self.archive.media(&evicted).await.map_err(unstored)?;
-        let numbered = || evicted.iter().enumerate();
-        let text = |place, message: &Message| render::message(message, base + place + 1, place, &stored);
-        let body: String = numbered().map(|(place, m)| text(place, m) + "\n").collect();
-        let head = format!("\n## Summarized at {}\n\n", self.cx.clock().now());
-        let name = archive::history_name(self.cx);
-        let part = self.state.last.as_ref().map_or(1, |last| last.part);
-        let (file, part) = self.archive.append(&name, part, &head, &body).await.map_err(unstored)?;
-
-        let earlier = self.state.last.clone().filter(|_| base > 0);
-        let summariser = Summariser {
-            cx: self.cx,
-            options: self.options,
-            main: &self.model,
-            earlier: earlier.as_ref().map(|last| &last.summary),
-            texts: numbered().map(|(place, m)| text(place, &as_shown(m))).collect(),
-            correction: self.count.correction,
-        };
-        let inline = self.reuses_prefix(tokens_evicted).then(|| summary::inline(&self.request, self.options));
-        let over_prefix = inline.is_some();
-        let summary = summariser.run(inline).await.map_err(|error| format!("no summary could be made: {error}"))?;
-
-        let pinned = human.and_then(|index| thread.get(index)).map(as_shown);
-        let text = notice::summary(&summary, at, &file, self.cx);
-        let mut message = Message::harness(text);
-        message.set_id(format!("summary_{}", self.state.compactions + 1));
-        let instead = count::of_message(&message) + pinned.as_ref().map_or(0, |m| count::of_message(m));
-        if for_room && self.count.corrected(instead) >= self.counts.tally.share(replaced) {
-            self.counts.unhelpful_size = Some(replaced);
-            return Err("the summary is no shorter than what it was to replace".to_owned());
-        }
-        self.counts.unhelpful_size = None;
-        let before = self.count.tokens;
-        self.apply(CompactionEvent::Compacted(Box::new(Compaction {
-            cut: CutPoint::at(thread, at),
-            summary,
-            message: Arc::new(message),
-            pinned,
-            file: file.clone(),
-            part,
-            made_at: thread.len(),
-        })));
-        self.cx.report(MiddlewareEvent::ConversationCompacted {
-            evicted: evicted.len(),
-            kept: thread.len() - at,
-            file: file.to_string(),
-            tokens_before: before,
-            tokens_evicted,
-            over_cached_prefix: over_prefix,
-        });
-        Ok(Some(evicted.len()))
-    }
-
-    /// Compacts; if that fails, reports it and continues with everything in place.
-    pub(super) async fn try_compact(&mut self, room: Option<u64>, forced: bool) -> bool {
-        let is_done = match self.compact(self.options.keep, room, forced).await {
-            Ok(done) => done.is_some(),
-            Err(error) => {
-                self.cx.report(MiddlewareEvent::CompactionFailed { error: error.clone() });
-                self.note(CompactionEvent::Failed { at: self.cx.messages().len() });
-                self.problem = Some(error);
-                false
-            }
-        };
-        // Immediately, because the run may be cancelled during the rest.
-        self.keep();
-        is_done
-    }
-
-    /// Returns `true` if the summary is requested with the cached prefix.
-    fn reuses_prefix(&self, evicted: u64) -> bool {
-        let request = &self.request;
-        let needed = self.count.tokens + self.options.given.max_summary_tokens + 1_000;
-        let fits = self.window.is_none_or(|window| needed <= window);
-        // A structured answer, or one that must be a call, cannot be a summary.
-        let free =
-            request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
-        if self.options.given.model.is_some() || !fits || !free {
-            return false;
-        }
-        match self.options.given.prefix {
-            CacheReuse::Never => false,
-            CacheReuse::Always => true,
-            CacheReuse::WhereCheaper => self.count.reported.is_some_and(|usage| {
-                let cached = usage.cache_read.saturating_add(usage.cache_write);
-                // Cache reads cost about a tenth.
-                cached > 0 && cached / 10 + self.count.tokens.saturating_sub(cached) < evicted
-            }),
-        }
-    }
-
     /// Returns the number of tokens of messages that fit in a request of `target` tokens.
     pub(super) fn room(&self, target: u64) -> u64 {
         let summary = self.options.given.max_summary_tokens.min(target / 4);
@@ -337,10 +208,6 @@ impl Work<'_> {
         }
         self.count.tokens < before
     }
-}
-
-fn is_human(thread: &Messages, index: usize) -> bool {
-    thread.get(index).and_then(|m| m.as_user()).is_some_and(|user| user.author == Author::Human)
 }
 
 pub(super) fn unstored(error: impl std::fmt::Display) -> String {
