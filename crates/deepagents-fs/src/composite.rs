@@ -155,7 +155,7 @@ fn is_missing(error: &FsError) -> bool {
 }
 
 /// Merges the results of searching several mounts. If there are several, the failure of one is recorded and does not
-/// fail the search.
+/// fail the search, unless the pattern is invalid.
 fn gather<T>(results: Vec<Result<T, FsError>>, mut take: impl FnMut(T) -> WalkErrors) -> Result<WalkErrors, FsError> {
     let several = results.len() > 1;
     let mut errors = WalkErrors::default();
@@ -163,7 +163,7 @@ fn gather<T>(results: Vec<Result<T, FsError>>, mut take: impl FnMut(T) -> WalkEr
         match result {
             Ok(found) => errors.extend(take(found)),
             Err(error) if several && is_missing(&error) => {}
-            Err(error) if several => errors.push(error),
+            Err(error) if several && !matches!(error, FsError::Pattern { .. }) => errors.push(error),
             Err(error) => return Err(error),
         }
     }
@@ -198,7 +198,8 @@ impl Backend for CompositeBackend {
             // one. Only this method can tell that here a missing directory is equivalent to an empty one.
             let implied = self.capabilities().directories && !mount.backend.capabilities().directories;
             let listed = match mount.backend.list(state, &inner).await {
-                Err(error) if (leads || implied) && is_missing(&error) => Listing::default(),
+                Err(error) if leads && is_missing(&error) => Listing::default(),
+                Err(FsError::NotFound(_)) if implied => Listing::default(),
                 result => result.map_err(|error| mount.error(error))?,
             };
             let Listing { entries: own, unnameable } = listed.map_paths(|path| mount.outer(path));

@@ -45,6 +45,7 @@ use crate::ids::ThreadId;
 ///     Ok(())
 /// }
 /// ```
+#[must_use = "a lease that is dropped is released"]
 pub struct Lease {
     journal: Arc<dyn Journal>,
     thread: ThreadId,

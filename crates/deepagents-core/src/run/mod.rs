@@ -75,6 +75,7 @@ pub use crate::status::{BudgetKind, FinishReason};
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
+#[must_use = "a run that is dropped is cancelled: wait for its outcome, or detach it"]
 pub struct Run {
     handle: RunHandle,
     /// `None` once nobody can read the events any more.

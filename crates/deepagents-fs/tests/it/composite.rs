@@ -162,6 +162,28 @@ async fn a_backend_that_cannot_be_searched_is_reported_beside_the_others_results
     assert!(files.list("/").await.unwrap().contains(&"/gone/".to_owned()));
 }
 
+#[tokio::test]
+async fn beside_a_disk_a_file_in_a_store_is_no_directory_and_a_missing_directory_is_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Backend> = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let mut files = Files::new(Arc::new(CompositeBackend::new(disk).route(p("/kept"), Arc::new(StateBackend::new()))));
+    files.write("/kept/note", "hit").await.unwrap();
+    for path in ["/kept/note", "/kept/note/below"] {
+        assert_eq!(files.list(path).await.unwrap_err(), FsError::NotADirectory(p("/kept/note")));
+    }
+    assert_eq!(files.list("/kept/none").await.unwrap(), [""; 0]);
+    assert_eq!(files.list("/none").await.unwrap_err(), FsError::NotFound(p("/none")));
+}
+
+#[tokio::test]
+async fn an_invalid_pattern_is_an_error_however_many_backends_are_searched() {
+    let composite =
+        CompositeBackend::new(Arc::new(StateBackend::new())).route(p("/kept"), Arc::new(StateBackend::new()));
+    let files = Files::new(Arc::new(composite));
+    let query = GrepQuery { regex: true, ..GrepQuery::new("(", p("/")) };
+    assert!(matches!(files.grep(&query).await, Err(FsError::Pattern { .. })));
+}
+
 #[test]
 fn directories_are_supported_if_one_of_the_backends_supports_them() {
     let state = || -> Arc<dyn Backend> { Arc::new(StateBackend::new()) };

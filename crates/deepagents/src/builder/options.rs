@@ -61,6 +61,9 @@ impl DeepAgentBuilder {
 
     /// Adds a middleware after the standard ones; it replaces a standard one of the same name. The policy of a
     /// [`HumanInTheLoop`] is added to [`interrupt_on`](Self::interrupt_on).
+    ///
+    /// Sub-agents go without it, also the standard `general-purpose`, unless it replaces a standard one. A middleware that
+    /// guards something belongs in [`shared_middleware`](Self::shared_middleware).
     pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
         if let Some(policy) = HumanInTheLoop::policy_of(&middleware) {
             self.approvals = self.approvals.and(policy);

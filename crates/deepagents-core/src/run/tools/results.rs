@@ -87,9 +87,16 @@ impl Driver {
             None => update.check_storable().and_then(|()| self.state.apply(&rest)).err().map(|error| error.to_string()),
         };
         let kept = match refused {
-            Some(reason) => {
+            Some(reason) if message.is_too_deep() => {
                 let text = format!("Error: the result of {} was not kept: {reason}.", message.name);
                 message = ToolMessage { id: message.id, ..ToolMessage::error(message.call_id, message.name, text) };
+                None
+            }
+            // What the call did besides stays done, so the model must know its result.
+            Some(reason) => {
+                let text = format!("[the call was made, but its changes to the state were not kept: {reason}]");
+                message.content.push(Block::text(text));
+                message.is_error = true;
                 None
             }
             None => {
