@@ -225,10 +225,7 @@ impl Worker<'_> {
                 return;
             }
             Ok(true) => self.matcher.slice(&mut self.searcher, &self.buffer, self.control),
-            Ok(false) => {
-                let rest = StopRead { file, control: self.control };
-                self.matcher.stream(&mut self.searcher, &self.buffer, rest)
-            }
+            Ok(false) => self.matcher.stream(&mut self.searcher, &self.buffer, file, self.control),
         };
         match lines {
             Ok(lines) if lines.lines.is_empty() && !lines.cut => {}
@@ -259,17 +256,5 @@ impl Worker<'_> {
         }
         self.buffer.truncate(length);
         Ok(true)
-    }
-}
-
-/// Reports end of file when the search is over.
-struct StopRead<'a> {
-    file: File,
-    control: &'a Control,
-}
-
-impl Read for StopRead<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.control.stopped() { Ok(0) } else { self.file.read(buffer) }
     }
 }

@@ -32,10 +32,15 @@ impl Control {
         Self { stop: Arc::default(), late: Arc::default(), deadline }
     }
 
-    /// Returns a new control with the same deadline, but no earlier than `grace` from now.
+    /// Returns a control of a part of the search, with the same deadline, but no earlier than `grace` from now. If it
+    /// stops at its deadline, the whole search is late.
     pub(crate) fn with_grace(&self, grace: Duration) -> Self {
         let least = Instant::now().checked_add(grace);
-        Self { stop: Arc::default(), late: Arc::default(), deadline: self.deadline.max(least) }
+        Self {
+            stop: Arc::default(),
+            late: self.late.clone(),
+            deadline: self.deadline.and_then(|at| Some(at).max(least)),
+        }
     }
 
     pub(crate) fn stop_on_drop(&self) -> StopOnDrop {

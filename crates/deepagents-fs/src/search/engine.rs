@@ -120,6 +120,9 @@ async fn search(
     let work = move || {
         let mut searcher = matcher.searcher();
         for (path, content) in batch {
+            if control.stopped() {
+                break;
+            }
             match matcher.slice(&mut searcher, &content, &control) {
                 Ok(lines) => found.push(path, lines),
                 Err(error) => found.errors.push(FsError::from_io(&path, &error)),
