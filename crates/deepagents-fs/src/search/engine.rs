@@ -212,6 +212,7 @@ impl<'a, B: Backend + ?Sized> Walk<'a, B> {
             Ok(listing) => listing,
             Err(error) => return self.errors.push(error),
         };
+        self.errors.unnameable += listing.unnameable;
         let named = |entry: &Entry| entry.path.name() == Some(".gitignore");
         if self.scope.respect_gitignore && listing.entries.iter().any(named) {
             ignores = self.enter(&ignores, path).await;

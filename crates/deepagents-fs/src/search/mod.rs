@@ -248,6 +248,9 @@ pub struct WalkErrors {
     pub errors: Vec<FsError>,
     /// Total number of errors.
     pub count: usize,
+    /// Number of entries passed over because no path can name them: their names are not UTF-8 or contain a backslash.
+    /// What is below them is not searched either.
+    pub unnameable: usize,
 }
 
 impl WalkErrors {
@@ -262,6 +265,7 @@ impl WalkErrors {
     /// Adds the errors of another search.
     pub fn extend(&mut self, other: Self) {
         self.count += other.count;
+        self.unnameable += other.unnameable;
         let room = 20_usize.saturating_sub(self.errors.len());
         self.errors.extend(other.errors.into_iter().take(room));
     }

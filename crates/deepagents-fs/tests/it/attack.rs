@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deepagents_fs::search::{GlobQuery, GrepQuery};
 use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions, PortableBackend, UndoStore};
 use deepagents_testing::skip::{self, skip};
 use tempfile::TempDir;
@@ -271,6 +272,10 @@ async fn unrepresentable_names_are_counted() {
     for files in &mut setup.files {
         let listing = files.backend.list(&files.state, &p("/")).await.unwrap();
         assert_eq!((listing.entries.len(), listing.unnameable), (1, 2));
+        let found = files.glob(&GlobQuery::new("*", p("/")).unwrap()).await.unwrap();
+        assert_eq!((found.files.len(), found.errors.count, found.errors.unnameable), (0, 0, 3));
+        let found = files.grep(&GrepQuery::new("x", p("/tree"))).await.unwrap();
+        assert_eq!((found.matches, found.errors.count, found.errors.unnameable), (0, 0, 1));
     }
     setup.files[0].delete("/tree").await.unwrap();
     assert!(!setup.work().join("tree").exists());

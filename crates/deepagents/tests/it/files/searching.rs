@@ -269,3 +269,28 @@ async fn editing_an_unreadable_file_does_not_reveal_its_content() {
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("drop/theirs")).unwrap(), "password=hunter");
 }
+
+#[tokio::test]
+async fn searches_and_listings_say_how_many_names_they_cannot_show() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder(&[("a.txt", "hit\n"), ("back\\slash/b.txt", "hit\n")]);
+    std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"bad\xff")), "hit\n").unwrap();
+    let found = calls(
+        &folder,
+        FilesystemOptions::default(),
+        vec![
+            ("ls", json!({"path": "/"})),
+            ("glob", json!({"pattern": "*"})),
+            ("glob", json!({"pattern": "*.rs"})),
+            ("grep", json!({"pattern": "hit"})),
+            ("grep", json!({"pattern": "nowhere"})),
+        ],
+    )
+    .await;
+    let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+    let note = "[2 entries have names that cannot be shown]";
+    let file = format!("/a.txt\n{note}");
+    let no_files = format!("No files found\n{note}");
+    let no_matches = format!("No matches found\n{note}");
+    assert_eq!(texts, [&file, &file, &no_files, &file, &no_matches]);
+}

@@ -60,6 +60,11 @@ fn no_place(what: &str, error: FsError) -> Answered {
     }
 }
 
+/// Returns a note on entries that no path can name, if there are any.
+fn unnameable_note(entries: usize) -> Option<String> {
+    (entries > 0).then(|| format!("[{entries} entries have names that cannot be shown]"))
+}
+
 /// Returns a write effect on this path, so that two calls of one turn do not overtake each other. An invalid path
 /// touches nothing.
 fn writes(path: &str) -> Effect {

@@ -12,7 +12,7 @@ use deepagents_fs::{Backend, ByteRange, ContentKind, FileRead, FsError, Kind, St
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, failed, failed_at, no_place};
+use super::{Answered, failed, failed_at, no_place, unnameable_note};
 use crate::middleware::filesystem::seen::SeenFiles;
 use crate::middleware::filesystem::{Filesystem, FilesystemOptions, render};
 use crate::tokens;
@@ -39,9 +39,7 @@ pub(super) async fn ls(files: Arc<Filesystem>, args: LsArgs, cx: ToolContext) ->
     if lines.is_empty() {
         lines.push("No files found".to_owned());
     }
-    let hidden = listing.unnameable;
-    let note = (hidden > 0).then(|| format!("[{hidden} entries have names that cannot be shown]"));
-    Ok(files.bounded(&lines, note.as_slice()).into())
+    Ok(files.bounded(&lines, unnameable_note(listing.unnameable).as_slice()).into())
 }
 
 #[derive(Deserialize, JsonSchema)]

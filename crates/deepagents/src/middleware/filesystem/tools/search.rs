@@ -10,7 +10,7 @@ use deepagents_fs::search::{GlobQuery, GrepFile, GrepQuery, Truncation, WalkErro
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, failed, no_place};
+use super::{Answered, failed, no_place, unnameable_note};
 use crate::middleware::filesystem::Filesystem;
 
 /// Default maximum number of matches for `grep`.
@@ -24,7 +24,7 @@ fn notes(stopped: Option<Truncation>, errors: &WalkErrors) -> Vec<String> {
     });
     let first = errors.errors.first();
     let unseen = first.map(|first| format!("[{} places could not be searched, the first: {first}]", errors.count));
-    stopped.into_iter().chain(unseen).collect()
+    stopped.into_iter().chain(unseen).chain(unnameable_note(errors.unnameable)).collect()
 }
 
 #[derive(Deserialize, JsonSchema)]
