@@ -17,7 +17,7 @@ use super::open::{failed, stat_fd};
 use super::walk::{Base, Walked, read_gitignore, threads, walk};
 use crate::search::{
     Collector, Control, GlobOutcome, GlobQuery, GrepLine, GrepOutcome, GrepQuery, Ignores, LineMatcher, Scope,
-    Truncation,
+    Truncation, Utf16Reader,
 };
 use crate::{FsError, Kind, VPath, classify};
 
@@ -220,6 +220,11 @@ impl Worker<'_> {
         }
         let lines = match filled {
             Err(error) => Err(error),
+            Ok(false) if let Some(unit) = classify::utf16_beginning(&self.buffer) => {
+                let head = self.buffer.get(classify::UTF16_BOM_BYTES..).unwrap_or_default();
+                let text = Utf16Reader::new(head.chain(file), unit);
+                self.matcher.stream(&mut self.searcher, &[], text, self.control)
+            }
             Ok(_) if classify::is_binary(&self.buffer) => {
                 found.binary += 1;
                 return;

@@ -15,6 +15,7 @@ mod long_lines;
 mod matcher;
 mod pattern;
 mod segment;
+mod utf16;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) use matcher::{Found, LineMatcher};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use pattern::{PatternMatch, Progress};
 pub(crate) use segment::{Token, matches_tokens};
+pub(crate) use utf16::Utf16Reader;
 
 use crate::{FsError, VPath};
 

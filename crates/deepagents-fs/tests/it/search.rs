@@ -384,3 +384,23 @@ async fn a_slow_regular_expression_is_stopped_within_a_line() {
         assert_eq!((found.matches, found.truncation), (0, Some(Truncation::Deadline)));
     }
 }
+
+#[tokio::test]
+async fn large_utf16_files_are_searched_as_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let filler = "🦀é\r\n".repeat(300_000);
+    let text = format!("{filler}needle 🦀\r\n{filler}");
+    let units = || std::iter::once(0xfeff).chain(text.encode_utf16());
+    let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+    std::fs::write(dir.path().join("big"), &big).unwrap();
+    std::fs::write(dir.path().join("cut"), &little[..little.len() - 1]).unwrap();
+    std::fs::write(dir.path().join("little"), &little).unwrap();
+    std::fs::write(dir.path().join("not-text"), [&[0xff, 0xfe, 0, 0xdc][..], &little].concat()).unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    for (pattern, regex) in [("needle 🦀", false), ("^needle 🦀$", true)] {
+        let found = files.grep(&GrepQuery { regex, ..GrepQuery::new(pattern, p("/")) }).await.unwrap();
+        let want = ["big", "cut", "little"].map(|name| format!("/{name}:300001:needle 🦀"));
+        assert_eq!((shown(&found), found.binary), (want.to_vec(), 1));
+    }
+}

@@ -294,3 +294,28 @@ async fn searches_and_listings_say_how_many_names_they_cannot_show() {
     let no_matches = format!("No matches found\n{note}");
     assert_eq!(texts, [&file, &file, &no_files, &file, &no_matches]);
 }
+
+#[tokio::test]
+async fn grep_that_finds_nothing_says_how_many_binary_files_it_passed_over() {
+    let folder = folder(&[("a.txt", "hit\n"), ("b.bin", "\0needle"), ("c.bin", "\0needle")]);
+    let grep = |args: Value| ("grep", args);
+    let found = calls(
+        &folder,
+        FilesystemOptions::default(),
+        vec![
+            grep(json!({"pattern": "needle", "path": "/b.bin"})),
+            grep(json!({"pattern": "needle"})),
+            grep(json!({"pattern": "hit"})),
+            grep(json!({"pattern": "needle", "path": "/a.txt"})),
+        ],
+    )
+    .await;
+    let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+    let want = [
+        "No matches found\n[1 binary file was not searched]",
+        "No matches found\n[2 binary files were not searched]",
+        "/a.txt",
+        "No matches found",
+    ];
+    assert_eq!(texts, want);
+}

@@ -118,6 +118,11 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     };
     if lines.is_empty() {
         lines.push("No matches found".to_owned());
+        match found.binary {
+            0 => {}
+            1 => notes.push("[1 binary file was not searched]".to_owned()),
+            files => notes.push(format!("[{files} binary files were not searched]")),
+        }
         if !args.regex && looks_like_regex(&args.pattern) {
             notes.push("[the pattern was taken as text; set regex to search for a regular expression]".to_owned());
         }
