@@ -282,6 +282,38 @@ async fn unrepresentable_names_are_counted() {
 }
 
 #[tokio::test]
+async fn a_directory_that_is_deleted_in_part_is_reported_with_how_much_is_gone() {
+    if rustix::process::geteuid().is_root() {
+        skip("unprivileged user", "no deletion is tried that fails midway: root may delete everything");
+        return;
+    }
+    let mut setup = Setup::new();
+    setup.files.push(Files::new(Arc::new(PortableBackend::open(setup.work()).unwrap())));
+    let tree = setup.work().join("tree");
+    for (index, files) in setup.files.iter_mut().enumerate() {
+        std::fs::create_dir_all(tree.join("locked")).unwrap();
+        for name in ["a", "b", "locked/c"] {
+            std::fs::write(tree.join(name), "x").unwrap();
+        }
+        std::fs::set_permissions(tree.join("locked"), PermissionsExt::from_mode(0o555)).unwrap();
+        let error = files.delete("/tree").await.unwrap_err();
+        std::fs::set_permissions(tree.join("locked"), PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(tree.join("locked/c").exists());
+        let gone = ["a", "b"].iter().filter(|name| !tree.join(name).exists()).count() as u64;
+        // The portable backend deletes in the order of the directory.
+        assert!(gone == 2 || index == 4);
+        let cause = FsError::io(&p("/tree"), std::io::ErrorKind::PermissionDenied, "permission denied");
+        if gone == 0 {
+            assert_eq!(error, cause);
+            continue;
+        }
+        assert_eq!(error, FsError::PartlyDeleted { removed: gone, source: Box::new(cause) });
+        let text = format!("/tree: permission denied; {gone} of the entries below it are already deleted");
+        assert_eq!((error.to_string(), error.path()), (text, &p("/tree")));
+    }
+}
+
+#[tokio::test]
 async fn the_longest_names_work_and_longer_ones_are_errors() {
     let mut setup = Setup::new();
     for files in &mut setup.files {
