@@ -160,7 +160,7 @@ impl GrepOutcome {
             self.truncation = Some(Truncation::Limit);
         }
         if !found.lines.is_empty() {
-            self.files.push(GrepFile { path, lines: found.lines });
+            self.files.push(GrepFile { path, lines: found.lines, truncated: found.truncated });
         }
     }
 }
@@ -181,6 +181,7 @@ fn trim(out: &mut GrepOutcome, max: usize) {
             });
             let keep = kept.take_while(|seen| *seen <= left).count();
             file.lines.truncate(keep);
+            file.truncated = true;
             // Drop leading context of a match that is not shown.
             while left == 0 && file.lines.last().is_some_and(|line| !line.matched) {
                 file.lines.pop();

@@ -124,8 +124,9 @@ impl LineMatcher {
         let (content, cuts) = LongLines::new(UntilStopped { from: head.chain(rest), control }, self.piece);
         let mut lines = Lines::new(self, cuts);
         match searcher.search_reader(&*self.matcher, content, &mut lines) {
-            Err(error) if error.kind() != ErrorKind::TimedOut => Err(error),
-            _ => Ok(lines.into()),
+            Ok(()) => Ok(lines.into()),
+            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(Found { truncated: true, ..lines.into() }),
+            Err(error) => Err(error),
         }
     }
 
@@ -166,11 +167,13 @@ pub(crate) struct Found {
     pub(crate) lines: Vec<GrepLine>,
     /// Whether there are more, beyond the memory limit.
     pub(crate) cut: bool,
+    /// Whether there may be more, beyond any limit.
+    pub(crate) truncated: bool,
 }
 
 impl From<Lines<'_>> for Found {
     fn from(lines: Lines<'_>) -> Self {
-        Self { lines: lines.lines, cut: lines.cut }
+        Self { truncated: lines.cut || lines.is_done(), lines: lines.lines, cut: lines.cut }
     }
 }
 

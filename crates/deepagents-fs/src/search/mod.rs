@@ -211,6 +211,8 @@ pub struct GrepFile {
     pub path: VPath,
     /// Matching and context lines in order, without duplicates.
     pub lines: Vec<GrepLine>,
+    /// Whether the file may have more matching lines, because a limit was reached.
+    pub truncated: bool,
 }
 
 /// A matching line or a context line.

@@ -55,6 +55,8 @@ async fn grep_shows_paths_lines_or_counts() {
             grep(json!({"max_count": 0})),
             grep(json!({"glob": "", "output_mode": "count", "path": "/b"})),
             grep(json!({"max_count": 2})),
+            grep(json!({"max_count": 1, "output_mode": "count"})),
+            grep(json!({"max_count": 2, "output_mode": "count"})),
         ],
     )
     .await;
@@ -73,6 +75,8 @@ async fn grep_shows_paths_lines_or_counts() {
     assert!(found[10].1, "a limit of nothing is refused");
     assert_eq!(texts[11], "/b/c.txt: 1\n/b/d.rs: 1", "an empty glob is none");
     assert_eq!(texts[12], format!("/a.txt\n/b/c.txt\n{more}"), "each file counts once");
+    assert_eq!(texts[13], format!("/a.txt: 1+\n{more}"), "there is one more");
+    assert_eq!(texts[14], format!("/a.txt: 2\n{more}"), "only other files have more");
 }
 
 #[tokio::test]

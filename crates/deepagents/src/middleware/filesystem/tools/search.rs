@@ -131,7 +131,8 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
 }
 
 fn count(file: &GrepFile) -> String {
-    format!("{}: {}", file.path.quoted(), file.lines.iter().filter(|line| line.matched).count())
+    let more = if file.truncated { "+" } else { "" };
+    format!("{}: {}{more}", file.path.quoted(), file.lines.iter().filter(|line| line.matched).count())
 }
 
 /// Formats the path followed by its lines; `--` marks gaps.
