@@ -58,6 +58,14 @@ pub enum EditError {
         /// Line numbers of the first ten occurrences.
         lines: Vec<u64>,
     },
+    /// The new text differs from the old one only in its line ends, and the file already has those of the new one.
+    #[error("the edit would change nothing: {} already has these line ends", .path.quoted())]
+    NoChange {
+        /// The file.
+        path: VPath,
+        /// Index of the edit, from 0.
+        index: usize,
+    },
     /// The file would become too large.
     #[error("{path} would become {size} bytes long, the limit is {limit}")]
     TooLarge {
@@ -86,6 +94,7 @@ impl EditError {
             | Self::NotFound { index, .. }
             | Self::NoFinalNewline { index, .. }
             | Self::NotUnique { index, .. }
+            | Self::NoChange { index, .. }
             | Self::TooLarge { index, .. } => Some(*index),
             Self::NoEdits(_) | Self::Binary(_) | Self::Fs(_) => None,
         }
