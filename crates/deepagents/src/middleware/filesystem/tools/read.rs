@@ -86,7 +86,7 @@ pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolCo
     let output = match classify::classify(&path, &head.bytes, whole) {
         // Nothing of it was seen.
         (ContentKind::Text, _) if args.limit <= 0 => {
-            return Ok(format!("No lines of {path} were read, as limit was {}.", args.limit).into());
+            return Ok(format!("No lines of {} were read, as limit was {}.", path.quoted(), args.limit).into());
         }
         (ContentKind::Text, _) => reading.text(&args, head, Vec::new()).await?,
         (ContentKind::Binary, _) if args.limit > 0 && classify::is_older_text(&head.bytes) => {
@@ -137,7 +137,7 @@ impl Reading<'_> {
         };
         if window.lines.is_empty() {
             let length = window.total.map(|total| format!(", which has {total} lines")).unwrap_or_default();
-            return Err(failed(format!("offset {offset} is past the end of {path}{length}")));
+            return Err(failed(format!("offset {offset} is past the end of {}{length}", path.quoted())));
         }
         let blank = args.column == 0 && window.lines.iter().all(|line| line.trim().is_empty());
         if let Some(lines) = window.total.filter(|_| blank && offset == 0 && window.next.is_none() && !window.cut) {
