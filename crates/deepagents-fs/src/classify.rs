@@ -99,14 +99,40 @@ pub fn is_binary(head: &[u8]) -> bool {
     memchr::memchr(0, head.get(..SNIFFED).unwrap_or(head)).is_some()
 }
 
+/// Converts two bytes to a unit of UTF-16.
+pub(crate) type Utf16Unit = fn([u8; 2]) -> u16;
+
+/// Length of the byte-order mark of UTF-16.
+pub(crate) const UTF16_BOM_BYTES: usize = 2;
+
+/// Returns the byte order of content that starts with the byte-order mark of UTF-16.
+fn utf16_unit(content: &[u8]) -> Option<Utf16Unit> {
+    match content {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    }
+}
+
+/// Returns the byte order of UTF-16 content from its beginning. Returns `None` if it has no byte-order mark or is not
+/// valid text.
+pub(crate) fn utf16_beginning(head: &[u8]) -> Option<Utf16Unit> {
+    let unit = utf16_unit(head)?;
+    let units = head.as_chunks().0.iter().skip(1).map(|bytes| unit(*bytes));
+    let mut chars = char::decode_utf16(units).peekable();
+    while let Some(c) = chars.next() {
+        // The last character may be incomplete.
+        if matches!(c, Ok('\0')) || c.is_err() && chars.peek().is_some() {
+            return None;
+        }
+    }
+    Some(unit)
+}
+
 /// Decodes UTF-16 content that starts with a byte-order mark. Returns `None` if it has no such mark or is not valid
 /// text.
 pub fn utf16_text(content: &[u8]) -> Option<String> {
-    let unit: fn([u8; 2]) -> u16 = match content {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return None,
-    };
+    let unit = utf16_unit(content)?;
     let (units, rest) = content.as_chunks::<2>();
     let units = units.iter().skip(1).map(|bytes| unit(*bytes));
     let text = char::decode_utf16(units).collect::<Result<String, _>>().ok()?;

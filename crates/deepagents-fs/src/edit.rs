@@ -1,7 +1,9 @@
 //! Exact text replacement, implemented once for all backends.
 //!
 //! Matching works on the text that [`read_lines`](Backend::read_lines) shows: `\n` in the old text also matches `\r\n`,
-//! and a byte-order mark is invisible. The written file keeps its own line endings and mark.
+//! and a byte-order mark is invisible. The written file keeps its own line endings and mark; where they are mixed, the
+//! new text gets those of the line it begins in. If the old text contains `\r\n` as the file does, old and new text are
+//! taken exactly, so line endings can be replaced.
 
 mod error;
 mod lf_text;
@@ -15,7 +17,7 @@ use deepagents_core::state::{State, Update};
 use serde::{Deserialize, Serialize};
 
 pub use self::error::{EditError, NearLine};
-use self::lf_text::LfText;
+use self::lf_text::{LfText, Positions};
 use self::near::nearest;
 use crate::lines::BOM;
 use crate::{Backend, FsError, VPath, Version, WriteMode};
@@ -186,11 +188,12 @@ pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, V
 
 fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(String, usize), EditError> {
     let path = || path.clone();
-    let file = LfText::new(text);
+    let is_exact = edit.old.contains("\r\n") && text.contains(&edit.old);
+    let file = if is_exact { LfText::unchanged(text) } else { LfText::new(text) };
     if edit.old.is_empty() {
         return Err(EditError::EmptyOld { path: path(), index });
     }
-    // A line may have a `\r` of its own before its `\r\n`; only then does the old text match as given.
+    // A line may have a `\r` of its own before its `\r\n`; then the old text matches as given, too.
     let own_cr = edit.old.contains("\r\n") && file.text.contains(&edit.old);
     let old = if own_cr { edit.old.clone() } else { edit.old.replace("\r\n", "\n") };
     let finder = memchr::memmem::Finder::new(&old);
@@ -210,14 +213,24 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     // The new text gets the file's line endings, also if the edit assumes `\r\n` but the file has none.
     let assumes_crlf = !own_cr && (file.has_crlf() || edit.old.contains("\r\n"));
     let new: Cow<'_, str> = if assumes_crlf { edit.new.replace("\r\n", "\n").into() } else { edit.new.as_str().into() };
-    let new = if file.has_crlf() { new.replace('\n', "\r\n").into() } else { new };
-    let mut positions = file.positions();
-    let length = |at| {
-        let start = positions.original(at);
-        positions.original(at + old.len()) - start
+    // Where line ends are mixed, the place decides about those of the new text, unless it has its own.
+    let is_mixed = !own_cr && file.is_mixed();
+    let has_own = is_mixed && edit.new.contains("\r\n") && !edit.old.contains("\r\n");
+    let (with_crlf, with_lf) = if has_own {
+        (Cow::Borrowed(&*edit.new), Cow::Borrowed(&*edit.new))
+    } else {
+        (if file.has_crlf() { new.replace('\n', "\r\n").into() } else { new.clone() }, new)
     };
-    let taken: usize = found().map(length).sum();
-    let size = text.len().saturating_sub(taken).saturating_add(count.saturating_mul(new.len()));
+    let new_at = |positions: &mut Positions<'_>, start| {
+        if !is_mixed || positions.is_crlf_at(start) { &*with_crlf } else { &*with_lf }
+    };
+    let mut positions = file.positions();
+    let mut size = text.len();
+    for at in found() {
+        let start = positions.original(at);
+        let taken = positions.original(at + old.len()) - start;
+        size = size.saturating_sub(taken).saturating_add(new_at(&mut positions, start).len());
+    }
     if size as u64 > MAX_BYTES {
         return Err(EditError::TooLarge { path: path(), index, size: size as u64, limit: MAX_BYTES });
     }
@@ -225,10 +238,13 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     for at in found() {
         let (start, end) = (positions.original(at), positions.original(at + old.len()));
         out.push_str(text.get(done..start).unwrap_or_default());
-        out.push_str(&new);
+        out.push_str(new_at(&mut positions, start));
         done = end;
     }
     out.push_str(text.get(done..).unwrap_or_default());
+    if out == text && edit.old != edit.new {
+        return Err(EditError::NoChange { path: path(), index });
+    }
     Ok((out, count))
 }
 

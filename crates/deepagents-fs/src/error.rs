@@ -91,6 +91,14 @@ pub enum FsError {
         /// Why.
         reason: String,
     },
+    /// Deleting a directory failed after some of what is in it was deleted.
+    #[error("{source}; {removed} of the entries below it are already deleted")]
+    PartlyDeleted {
+        /// Number of entries that were deleted.
+        removed: u64,
+        /// Why no more were.
+        source: Box<FsError>,
+    },
     /// The operating system or the store reported a failure.
     #[error("{}: {reason}", .path.quoted())]
     Io {
@@ -114,9 +122,9 @@ pub struct OpenError {
     pub source: std::io::Error,
 }
 
-/// Matches the path of any variant, with the same borrow as the error.
+/// Matches the path of any variant, with the same borrow as the error. `$of_source` returns that of another error.
 macro_rules! path_of {
-    ($error:expr) => {
+    ($error:expr, $of_source:ident) => {
         match $error {
             Self::NotFound(path)
             | Self::IsDirectory(path)
@@ -136,6 +144,7 @@ macro_rules! path_of {
             | Self::BadName { path, .. }
             | Self::Pattern { path, .. }
             | Self::Io { path, .. } => path,
+            Self::PartlyDeleted { source, .. } => source.$of_source(),
         }
     };
 }
@@ -151,13 +160,17 @@ fn beginning(pattern: &str) -> String {
 impl FsError {
     /// Returns the path the error is about.
     pub fn path(&self) -> &VPath {
-        path_of!(self)
+        path_of!(self, path)
+    }
+
+    fn path_mut(&mut self) -> &mut VPath {
+        path_of!(self, path_mut)
     }
 
     /// Returns the error with its path mapped. Used by wrappers that expose files under other paths.
     #[must_use]
     pub fn map_path(mut self, f: impl FnOnce(&VPath) -> VPath) -> Self {
-        let path = path_of!(&mut self);
+        let path = self.path_mut();
         *path = f(path);
         self
     }

@@ -29,13 +29,13 @@ pub struct VPath(Arc<str>);
 #[non_exhaustive]
 pub enum PathError {
     /// A component is `..`.
-    #[error("path traversal is not allowed: {0}")]
+    #[error("path traversal is not allowed: {}", quoted(.0))]
     Traversal(String),
     /// The text begins with `~`.
-    #[error("home directories are not available, give a path from the workspace root: {0}")]
+    #[error("home directories are not available, give a path from the workspace root: {}", quoted(.0))]
     Home(String),
     /// The text begins with a drive letter and a colon.
-    #[error("drive letters are not supported, give a path from the workspace root such as /dir/file: {0}")]
+    #[error("drive letters are not supported, give a path from the workspace root such as /dir/file: {}", quoted(.0))]
     Drive(String),
     /// The text contains a NUL character.
     #[error("a path cannot contain a NUL character: {}", .0.escape_debug())]
@@ -202,21 +202,26 @@ impl VPath {
     /// Formats the path for a line of a list. A path with characters that break lines or control terminals is quoted
     /// and escaped, so that no name can imitate another line.
     pub fn quoted(&self) -> impl fmt::Display + '_ {
-        fmt::from_fn(|f| {
-            // Line and paragraph separators, and characters that change the text direction.
-            let odd = |c: char| {
-                c.is_control()
-                    || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
-                    || matches!(c, '\u{2066}'..='\u{2069}')
-            };
-            if self.0.contains(odd) { write!(f, "{:?}", &*self.0) } else { f.write_str(&self.0) }
-        })
+        quoted(&self.0)
     }
 
     /// Returns the child with a name known to be a single component.
     pub(crate) fn child(&self, name: &str) -> Self {
         if self.is_root() { Self(format!("/{name}").into()) } else { Self(format!("{self}/{name}").into()) }
     }
+}
+
+/// Formats a path as [`VPath::quoted`] does.
+fn quoted(path: &str) -> impl fmt::Display + '_ {
+    fmt::from_fn(move |f| {
+        // Line and paragraph separators, and characters that change the text direction.
+        let odd = |c: char| {
+            c.is_control()
+                || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+                || matches!(c, '\u{2066}'..='\u{2069}')
+        };
+        if path.contains(odd) { write!(f, "{path:?}") } else { f.write_str(path) }
+    })
 }
 
 /// Returns whether an untrusted name can be a path component.

@@ -15,6 +15,16 @@ pub(crate) fn truncated(text: &str, max: usize, mark: &str) -> String {
     }
 }
 
+/// Returns a text of at most about `max` characters, with a mark in place of its middle if it is longer.
+pub(crate) fn without_middle(text: &str, max: usize, mark: &str) -> String {
+    let (length, half) = (text.chars().count(), max / 2);
+    if length <= max {
+        return text.to_owned();
+    }
+    let tail = text.char_indices().nth(length - half).map_or("", |(start, _)| text.get(start..).unwrap_or_default());
+    format!("{}{mark}{tail}", shorten(text, half))
+}
+
 /// Joins a text into one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

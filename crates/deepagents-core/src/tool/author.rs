@@ -11,7 +11,8 @@ use crate::state::ChannelSpec;
 /// A tool with typed arguments.
 ///
 /// Arguments that do not match the type never reach the tool: the model receives an error. Values of the wrong JSON
-/// type are converted if the schema allows only one meaning: `"5"` for an integer, `"true"` for a boolean.
+/// type are converted if the schema allows only one meaning: `"5"` for an integer, `"true"` for a boolean, null for an
+/// optional argument that is left out.
 ///
 /// ```
 /// use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};

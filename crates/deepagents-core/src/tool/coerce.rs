@@ -1,4 +1,4 @@
-//! Conversion of arguments that a model wrote with the wrong JSON type, such as a number or a boolean in quotes.
+//! Conversion of arguments that a model wrote with the wrong JSON type, such as a number in quotes or a needless null.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::schema::target;
 /// Returns the arguments with numbers and booleans converted to the types in the schema, or `None` if nothing changes.
 ///
 /// Only unambiguous values are converted: `"5"` and `5.0` for an integer, `"0.5"` for a number, `"true"` and `1` for a
-/// boolean. Nothing is ever converted to a string.
+/// boolean. A null for an optional property that does not accept it is removed. Nothing is ever converted to a string.
 pub(super) fn coerced(schema: &Value, args: &Value) -> Option<Value> {
     let mut coerced = args.clone();
     fit(schema, schema, &mut coerced).then_some(coerced)
@@ -47,8 +47,16 @@ fn fit(root: &Value, schema: &Value, value: &mut Value) -> bool {
     match value {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
+            let required = schema.get("required").and_then(Value::as_array);
+            let is_required = |name: &str| required.is_some_and(|required| required.iter().any(|own| own == name));
             for (name, schema) in properties.into_iter().flatten() {
-                changed |= fields.get_mut(name).is_some_and(|field| fit(root, schema, field));
+                let Some(field) = fields.get_mut(name) else { continue };
+                if field.is_null() && !is_required(name) && !takes_null(root, schema, MAX_HOPS) {
+                    fields.shift_remove(name);
+                    changed = true;
+                } else {
+                    changed |= fit(root, schema, field);
+                }
             }
         }
         Value::Array(items) => {
@@ -60,6 +68,22 @@ fn fit(root: &Value, schema: &Value, value: &mut Value) -> bool {
         _ => {}
     }
     changed
+}
+
+/// Returns whether a schema may accept null.
+fn takes_null(root: &Value, schema: &Value, hops: usize) -> bool {
+    let Some(hops) = hops.checked_sub(1) else { return true };
+    if let Some(referred) = schema.get("$ref").and_then(Value::as_str) {
+        return target(root, referred).is_none_or(|schema| takes_null(root, schema, hops));
+    }
+    if let Some(alternatives) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
+        return alternatives.iter().any(|schema| takes_null(root, schema, hops));
+    }
+    match (schema.as_object(), schema.get("enum").and_then(Value::as_array)) {
+        (Some(_), Some(values)) => values.iter().any(Value::is_null),
+        (Some(schema), None) => !schema.contains_key("type") || takes(schema, "null"),
+        (None, _) => true,
+    }
 }
 
 /// Returns the meaning of a scalar under a schema that does not accept it as it is.

@@ -119,6 +119,51 @@ async fn arguments_are_coerced_through_references_and_nullable_types() {
 }
 
 #[tokio::test]
+async fn a_null_for_an_optional_argument_counts_as_left_out() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Options {
+        city: String,
+        #[serde(default)]
+        nights: u32,
+        #[serde(default)]
+        stops: Vec<Stop>,
+        note: Option<String>,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Stop {
+        #[serde(default)]
+        nights: u32,
+    }
+    let typed = || {
+        tool_fn("book", "Books.", |args: Options, _cx| async move {
+            let stops: Vec<u32> = args.stops.iter().map(|stop| stop.nights).collect();
+            Ok(format!("{} {} {stops:?} {:?}", args.city, args.nights, args.note))
+        })
+    };
+    let args = json!({"city": "Turin", "nights": null, "stops": [{"nights": null}], "note": null});
+    assert_eq!(answer(args.clone(), typed()).await, "result: Turin 0 [0] None");
+    let line = answer(json!({"city": null, "nights": null}), typed()).await;
+    assert!(line.contains("null is not of type \"string\" at `/city`"), "{line}");
+
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "kind": {"enum": ["day", "night"], "default": "day"},
+            "note": {"type": ["string", "null"]},
+            "any": {},
+            "stay": {"$ref": "#/$defs/stay"},
+        },
+        "required": ["city"],
+        "$defs": {"stay": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}}
+    });
+    let untyped = json_tool("book", "Books.", schema, |args, _cx| async move { Ok(args.to_string()) });
+    let args = json!({"city": "Turin", "kind": null, "note": null, "any": null, "stay": null});
+    let want = json!({"city": "Turin", "note": null, "any": null});
+    assert_eq!(answer(args, untyped).await, format!("result: {want}"));
+}
+
+#[tokio::test]
 async fn hooks_see_the_coerced_arguments_and_the_history_keeps_the_original() {
     let (typed_notes, untyped_notes) = (Notes::default(), Notes::default());
     check_hooks(typed(&Notes::default()), &typed_notes).await;

@@ -16,10 +16,10 @@ pub struct NearLine {
 #[non_exhaustive]
 pub enum EditError {
     /// No edit was given.
-    #[error("no edits were given for {0}")]
+    #[error("no edits were given for {}", .0.quoted())]
     NoEdits(VPath),
     /// The old text of an edit is empty.
-    #[error("the old text is empty; give the exact text to replace in {path}")]
+    #[error("the old text is empty; give the exact text to replace in {}", .path.quoted())]
     EmptyOld {
         /// The file.
         path: VPath,
@@ -27,7 +27,7 @@ pub enum EditError {
         index: usize,
     },
     /// The old text is not in the file.
-    #[error("the text to replace is not in {path}{}", show_near(.nearest))]
+    #[error("the text to replace is not in {}{}", .path.quoted(), show_near(.nearest))]
     NotFound {
         /// The file.
         path: VPath,
@@ -37,7 +37,10 @@ pub enum EditError {
         nearest: Vec<NearLine>,
     },
     /// The old text ends with a newline that does not follow the matching text at the end of the file.
-    #[error("the text to replace ends with a newline that is not at the end of {path}; leave it out{}", show_count(*.count))]
+    #[error(
+        "the text to replace ends with a newline that is not at the end of {}; leave it out{}",
+        .path.quoted(), show_count(*.count)
+    )]
     NoFinalNewline {
         /// The file.
         path: VPath,
@@ -47,7 +50,10 @@ pub enum EditError {
         count: usize,
     },
     /// The old text occurs several times.
-    #[error("the text to replace is in {path} {count} times, {}; add surrounding lines to make it unique or replace all", show_lines(.lines, *.count))]
+    #[error(
+        "the text to replace is in {} {count} times, {}; add surrounding lines to make it unique or replace all",
+        .path.quoted(), show_lines(.lines, *.count)
+    )]
     NotUnique {
         /// The file.
         path: VPath,
@@ -58,8 +64,16 @@ pub enum EditError {
         /// Line numbers of the first ten occurrences.
         lines: Vec<u64>,
     },
+    /// The new text differs from the old one only in its line ends, and the file already has those of the new one.
+    #[error("the edit would change nothing: {} already has these line ends", .path.quoted())]
+    NoChange {
+        /// The file.
+        path: VPath,
+        /// Index of the edit, from 0.
+        index: usize,
+    },
     /// The file would become too large.
-    #[error("{path} would become {size} bytes long, the limit is {limit}")]
+    #[error("{} would become {size} bytes long, the limit is {limit}", .path.quoted())]
     TooLarge {
         /// The file.
         path: VPath,
@@ -71,7 +85,7 @@ pub enum EditError {
         limit: u64,
     },
     /// The file is not text.
-    #[error("{0} is not UTF-8 text and cannot be edited by replacing text")]
+    #[error("{} is not UTF-8 text and cannot be edited by replacing text", .0.quoted())]
     Binary(VPath),
     /// Reading or writing failed.
     #[error(transparent)]
@@ -86,6 +100,7 @@ impl EditError {
             | Self::NotFound { index, .. }
             | Self::NoFinalNewline { index, .. }
             | Self::NotUnique { index, .. }
+            | Self::NoChange { index, .. }
             | Self::TooLarge { index, .. } => Some(*index),
             Self::NoEdits(_) | Self::Binary(_) | Self::Fs(_) => None,
         }

@@ -15,14 +15,26 @@ impl<'a> LfText<'a> {
         Self { text, original }
     }
 
+    /// Leaves a text as it is.
+    pub(super) fn unchanged(original: &'a str) -> Self {
+        Self { text: Cow::Borrowed(original), original }
+    }
+
     pub(super) fn has_crlf(&self) -> bool {
         matches!(self.text, Cow::Owned(_))
     }
 
+    /// Returns whether some lines of the original end with `\r\n` and others with `\n` alone.
+    pub(super) fn is_mixed(&self) -> bool {
+        let ends = || memchr::memchr_iter(b'\n', self.text.as_bytes()).count();
+        self.has_crlf() && ends() > self.original.len() - self.text.len()
+    }
+
     pub(super) fn positions(&self) -> Positions<'a> {
         let (finder, original) = (memchr::memmem::Finder::new(b"\r\n"), self.original.as_bytes());
-        let next = finder.find(original);
-        Positions { finder, original, next, at: 0, removed: 0 }
+        // Nothing was removed from a text that is left as it is.
+        let next = if self.has_crlf() { finder.find(original) } else { None };
+        Positions { finder, original, next, at: 0, removed: 0, line: None }
     }
 }
 
@@ -36,6 +48,8 @@ pub(super) struct Positions<'a> {
     at: usize,
     /// Number of `\r` removed before it.
     removed: usize,
+    /// The last answer of `is_crlf_at`, and up to which offset it holds.
+    line: Option<(usize, bool)>,
 }
 
 impl Positions<'_> {
@@ -49,5 +63,20 @@ impl Positions<'_> {
             self.next = self.finder.find(rest).map(|found| self.at + found);
         }
         position + self.removed
+    }
+
+    /// Returns whether the line that contains an offset of the original ends with `\r\n`; for a last line without an
+    /// end, whether the one before does. Offsets must be queried in ascending order.
+    pub(super) fn is_crlf_at(&mut self, offset: usize) -> bool {
+        if let Some((_, is_crlf)) = self.line.filter(|(end, _)| offset <= *end) {
+            return is_crlf;
+        }
+        let (before, rest) = self.original.split_at_checked(offset).unwrap_or((self.original, &[]));
+        let next = memchr::memchr(b'\n', rest).map(|found| offset + found);
+        let end = next.or_else(|| memchr::memrchr(b'\n', before));
+        let line = end.and_then(|end| self.original.get(..end));
+        let is_crlf = line.is_some_and(|line| line.ends_with(b"\r"));
+        self.line = Some((next.unwrap_or(usize::MAX), is_crlf));
+        is_crlf
     }
 }

@@ -1,6 +1,7 @@
 //! Deletes files and directory trees.
 
-use std::ffi::{CString, OsStr};
+use std::cell::Cell;
+use std::ffi::{CStr, CString, OsStr};
 use std::sync::PoisonError;
 
 use rustix::fd::OwnedFd;
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Root;
 use super::lock::DirectoryLock;
-use super::open::{At, DIRECTORY, allow, entries, same_mount, version_of};
+use super::open::{At, DIRECTORY, entries, failed, same_mount, version_of};
 use super::resolve::{Last, Place};
 use super::tree::walk_tree;
 use crate::sandbox::appeared::forget;
@@ -39,9 +40,21 @@ impl Root {
         if !same_mount(&top, &place.directory).at(path)? {
             return Err(FsError::Fixed(path.clone()));
         }
-        let enter = |directory: &OwnedFd| self.remove_files(path, directory);
-        walk_tree(path, top, enter, |above, name, flags| allow(Errno::NOENT, unlinkat(above, name, flags)).at(path))?;
-        unlinkat(&place.directory, name, AtFlags::REMOVEDIR).at(path)?;
+        let removed = Cell::new(0);
+        let remove = |above: &OwnedFd, name: &CStr, flags| match unlinkat(above, name, flags) {
+            Ok(()) => {
+                removed.update(|number| number + 1);
+                Ok(())
+            }
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(failed(path, errno)),
+        };
+        walk_tree(path, top, |directory| self.remove_files(path, directory, remove), remove)
+            .and_then(|()| unlinkat(&place.directory, name, AtFlags::REMOVEDIR).at(path))
+            .map_err(|error| match removed.get() {
+                0 => error,
+                removed => FsError::PartlyDeleted { removed, source: Box::new(error) },
+            })?;
         forget(&self.fd, &place.shown());
         Ok(())
     }
@@ -64,7 +77,12 @@ impl Root {
     }
 
     /// Deletes the non-directories in a directory and returns the names of its subdirectories.
-    fn remove_files(&self, path: &VPath, directory: &OwnedFd) -> Result<Vec<CString>, FsError> {
+    fn remove_files(
+        &self,
+        path: &VPath,
+        directory: &OwnedFd,
+        remove: impl Fn(&OwnedFd, &CStr, AtFlags) -> Result<(), FsError>,
+    ) -> Result<Vec<CString>, FsError> {
         // A directory with millions of files is processed in parts.
         loop {
             let (mut directories, mut files) = (Vec::new(), Vec::new());
@@ -87,7 +105,7 @@ impl Root {
                 }
             }
             for name in &files {
-                allow(Errno::NOENT, unlinkat(directory, name, AtFlags::empty())).at(path)?;
+                remove(directory, name, AtFlags::empty())?;
             }
             if files.len() < MAX_HELD_NAMES {
                 return Ok(directories);

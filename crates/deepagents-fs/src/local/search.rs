@@ -17,7 +17,7 @@ use super::open::{failed, stat_fd};
 use super::walk::{Base, Walked, read_gitignore, threads, walk};
 use crate::search::{
     Collector, Control, GlobOutcome, GlobQuery, GrepLine, GrepOutcome, GrepQuery, Ignores, LineMatcher, Scope,
-    Truncation,
+    Truncation, Utf16Reader,
 };
 use crate::{FsError, Kind, VPath, classify};
 
@@ -220,15 +220,17 @@ impl Worker<'_> {
         }
         let lines = match filled {
             Err(error) => Err(error),
+            Ok(false) if let Some(unit) = classify::utf16_beginning(&self.buffer) => {
+                let head = self.buffer.get(classify::UTF16_BOM_BYTES..).unwrap_or_default();
+                let text = Utf16Reader::new(head.chain(file), unit);
+                self.matcher.stream(&mut self.searcher, &[], text, self.control)
+            }
             Ok(_) if classify::is_binary(&self.buffer) => {
                 found.binary += 1;
                 return;
             }
             Ok(true) => self.matcher.slice(&mut self.searcher, &self.buffer, self.control),
-            Ok(false) => {
-                let rest = StopRead { file, control: self.control };
-                self.matcher.stream(&mut self.searcher, &self.buffer, rest)
-            }
+            Ok(false) => self.matcher.stream(&mut self.searcher, &self.buffer, file, self.control),
         };
         match lines {
             Ok(lines) if lines.lines.is_empty() && !lines.cut => {}
@@ -259,17 +261,5 @@ impl Worker<'_> {
         }
         self.buffer.truncate(length);
         Ok(true)
-    }
-}
-
-/// Reports end of file when the search is over.
-struct StopRead<'a> {
-    file: File,
-    control: &'a Control,
-}
-
-impl Read for StopRead<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.control.stopped() { Ok(0) } else { self.file.read(buffer) }
     }
 }

@@ -266,7 +266,10 @@ impl Walker<'_> {
             if number % 256 == 255 && self.ended() || below.len() > MAX_FILES || bytes > MAX_PATHS_BYTES {
                 break;
             }
-            let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else { continue };
+            let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else {
+                out.errors.unnameable += 1;
+                continue;
+            };
             let mut file_type = entry.file_type();
             if file_type == FileType::Unknown {
                 let relative = join(name);

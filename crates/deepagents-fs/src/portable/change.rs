@@ -119,12 +119,19 @@ impl Root {
         if !host.is_dir() {
             return directory.remove_file(name).map_err(failed);
         }
-        self.check_tree(path, &directory, name)?;
-        directory.remove_dir_all(name).map_err(failed)
+        let before = self.check_tree(path, &directory, name)?;
+        directory.remove_dir_all(name).map_err(|error| {
+            let left = self.check_tree(path, &directory, name).unwrap_or(before);
+            match before.saturating_sub(left) {
+                0 => failed(error),
+                removed => FsError::PartlyDeleted { removed, source: Box::new(failed(error)) },
+            }
+        })
     }
 
-    /// Returns an error if a directory to be deleted contains anything protected or mounted.
-    fn check_tree(&self, path: &VPath, above: &Dir, name: &str) -> Result<(), FsError> {
+    /// Returns the number of entries in a directory to be deleted, or an error if it contains anything protected or
+    /// mounted.
+    fn check_tree(&self, path: &VPath, above: &Dir, name: &str) -> Result<u64, FsError> {
         let failed = |error: io::Error| self.failed(path, &error);
         let enter = |above: &Dir, directory: Dir| match is_mounted(&directory, above) {
             Ok(false) => Ok(directory),
@@ -132,6 +139,7 @@ impl Root {
             Ok(true) => Err(FsError::Fixed(path.clone())),
             Err(error) => Err(failed(error)),
         };
+        let mut number = 0;
         let mut open = vec![(enter(above, above.open_dir(name).map_err(failed)?)?, 0)];
         while let Some((directory, depth)) = open.pop() {
             if depth > MAX_DEPTH {
@@ -140,6 +148,7 @@ impl Root {
             let mut marks = Vec::new();
             for found in directory.entries().map_err(failed)? {
                 let found = found.map_err(failed)?;
+                number += 1;
                 let name = found.file_name();
                 marks.extend(name.to_str().and_then(repository_entry));
                 if self.options.protected.denied_name(&name.to_string_lossy()).is_some() {
@@ -153,7 +162,7 @@ impl Root {
                 return Err(FsError::Protected(path.clone()));
             }
         }
-        Ok(())
+        Ok(number)
     }
 }
 

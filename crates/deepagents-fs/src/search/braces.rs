@@ -145,21 +145,26 @@ fn special(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Parses `1..3` or `a..c`, ascending or descending.
+/// Parses `1..3` or `a..c`, ascending or descending. As in shells, numbers have the same width if the first or the last
+/// begins with a zero.
 fn range(text: &str) -> Option<Vec<String>> {
     let (first, last) = text.split_once("..")?;
     match (first.parse::<i64>(), last.parse::<i64>()) {
-        (Ok(first), Ok(last)) => Some(span(first, last)),
-        _ => Some(span(first.parse::<char>().ok()?, last.parse::<char>().ok()?)),
+        (Ok(from), Ok(to)) => {
+            let is_padded =
+                |text: &str| text.trim_start_matches(['-', '+']).strip_prefix('0').is_some_and(|rest| !rest.is_empty());
+            let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
+            Some(span(from, to, |number| format!("{number:0width$}")))
+        }
+        _ => Some(span(first.parse::<char>().ok()?, last.parse::<char>().ok()?, |c| c.to_string())),
     }
 }
 
-/// Returns the values from first to last, but no more than one above the limit of patterns.
-fn span<T: ToString + PartialOrd>(first: T, last: T) -> Vec<String>
+/// Returns the texts of the values from first to last, but no more than one above the limit of patterns.
+fn span<T: PartialOrd>(first: T, last: T, text: impl Fn(T) -> String) -> Vec<String>
 where
     RangeInclusive<T>: DoubleEndedIterator<Item = T>,
 {
-    let text = |item: T| item.to_string();
     if first <= last {
         (first..=last).take(MAX_PATTERNS + 1).map(text).collect()
     } else {

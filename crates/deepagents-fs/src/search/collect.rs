@@ -32,10 +32,15 @@ impl Control {
         Self { stop: Arc::default(), late: Arc::default(), deadline }
     }
 
-    /// Returns a new control with the same deadline, but no earlier than `grace` from now.
+    /// Returns a control of a part of the search, with the same deadline, but no earlier than `grace` from now. If it
+    /// stops at its deadline, the whole search is late.
     pub(crate) fn with_grace(&self, grace: Duration) -> Self {
         let least = Instant::now().checked_add(grace);
-        Self { stop: Arc::default(), late: Arc::default(), deadline: self.deadline.max(least) }
+        Self {
+            stop: Arc::default(),
+            late: self.late.clone(),
+            deadline: self.deadline.and_then(|at| Some(at).max(least)),
+        }
     }
 
     pub(crate) fn stop_on_drop(&self) -> StopOnDrop {
@@ -155,7 +160,7 @@ impl GrepOutcome {
             self.truncation = Some(Truncation::Limit);
         }
         if !found.lines.is_empty() {
-            self.files.push(GrepFile { path, lines: found.lines });
+            self.files.push(GrepFile { path, lines: found.lines, truncated: found.truncated });
         }
     }
 }
@@ -176,6 +181,7 @@ fn trim(out: &mut GrepOutcome, max: usize) {
             });
             let keep = kept.take_while(|seen| *seen <= left).count();
             file.lines.truncate(keep);
+            file.truncated = true;
             // Drop leading context of a match that is not shown.
             while left == 0 && file.lines.last().is_some_and(|line| !line.matched) {
                 file.lines.pop();

@@ -120,6 +120,9 @@ async fn search(
     let work = move || {
         let mut searcher = matcher.searcher();
         for (path, content) in batch {
+            if control.stopped() {
+                break;
+            }
             match matcher.slice(&mut searcher, &content, &control) {
                 Ok(lines) => found.push(path, lines),
                 Err(error) => found.errors.push(FsError::from_io(&path, &error)),
@@ -209,6 +212,7 @@ impl<'a, B: Backend + ?Sized> Walk<'a, B> {
             Ok(listing) => listing,
             Err(error) => return self.errors.push(error),
         };
+        self.errors.unnameable += listing.unnameable;
         let named = |entry: &Entry| entry.path.name() == Some(".gitignore");
         if self.scope.respect_gitignore && listing.entries.iter().any(named) {
             ignores = self.enter(&ignores, path).await;

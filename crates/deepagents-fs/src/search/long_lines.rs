@@ -2,16 +2,17 @@
 
 use std::cell::RefCell;
 use std::io::Read;
+use std::ops::Range;
 use std::rc::Rc;
 
 use memchr::{memchr, memrchr};
 
-/// Bytes that adjacent pieces share, so that a match across the split is found.
-const OVERLAP_BYTES: usize = 8 << 10;
-/// Number of bytes read at a time.
-const CHUNK_BYTES: usize = 16 << 10;
+/// Maximum number of bytes that adjacent pieces share, so that a match across the split is found.
+const MAX_OVERLAP_BYTES: usize = 16 << 10;
+/// Maximum number of bytes read at a time.
+pub(super) const CHUNK_BYTES: usize = 16 << 10;
 
-/// Offsets in the output at which lines were split.
+/// Offsets in the output at which lines were split: those of the line ends that were inserted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts(Rc<RefCell<Vec<u64>>>);
 
@@ -20,15 +21,23 @@ impl Cuts {
     pub(super) fn number(&self, number: u64, offset: u64) -> u64 {
         number - self.0.borrow().partition_point(|cut| *cut < offset) as u64
     }
+
+    /// Returns whether a line was split just before and just after a part of the output.
+    pub(super) fn around(&self, part: Range<u64>) -> (bool, bool) {
+        let cuts = self.0.borrow();
+        let is_cut = |offset| cuts.binary_search(&offset).is_ok();
+        (part.start.checked_sub(1).is_some_and(is_cut), is_cut(part.end))
+    }
 }
 
 /// Passes bytes through and splits lines longer than a limit into overlapping pieces.
 pub(super) struct LongLines<R> {
     from: R,
     limit: usize,
+    overlap: usize,
     chunk: Vec<u8>,
     /// The part of the chunk not yet passed on.
-    left: std::ops::Range<usize>,
+    left: Range<usize>,
     /// Bytes to pass on before it: the end of a piece and the overlap with the next.
     ahead: Vec<u8>,
     /// Length of the current line since its last split, and the last bytes of it.
@@ -39,13 +48,15 @@ pub(super) struct LongLines<R> {
 }
 
 impl<R: Read> LongLines<R> {
-    /// `limit` should exceed the overlap of pieces.
+    /// Adjacent pieces share up to a quarter of them.
     pub(super) fn new(from: R, limit: usize) -> (Self, Cuts) {
         let cuts = Cuts::default();
         let reader = Self {
             from,
-            limit: limit.max(2 * OVERLAP_BYTES),
-            chunk: vec![0; CHUNK_BYTES],
+            limit,
+            overlap: (limit / 4).min(MAX_OVERLAP_BYTES),
+            // No larger than a piece, so that all but the first line of a chunk are short enough.
+            chunk: vec![0; CHUNK_BYTES.min(limit)],
             left: 0..0,
             ahead: Vec::new(),
             run: 0,
@@ -88,7 +99,7 @@ impl<R: Read> Read for LongLines<R> {
                 self.run += part.len();
             }
         }
-        self.tail.drain(..self.tail.len().saturating_sub(OVERLAP_BYTES));
+        self.tail.drain(..self.tail.len().saturating_sub(self.overlap));
         let bytes = { part }.read(buffer)?;
         self.left.start += bytes;
         let bytes = self.pass(bytes);
@@ -111,12 +122,14 @@ mod tests {
 
     use super::*;
 
+    const LIMIT: usize = 24 << 10;
+
     proptest! {
         #[test]
         fn pieces_join_to_the_lines_they_were_cut_from(lengths in prop::collection::vec(0usize..100_000, 1..6), size in 1usize..70_000) {
             let letter = |at: usize| b"abcdefghijklmnopqrstuvw"[at % 23];
             let lines: Vec<Vec<u8>> = lengths.iter().map(|length| (0..*length).map(letter).collect()).collect();
-            let (mut reader, cuts) = LongLines::new(std::io::Cursor::new(lines.join(&b'\n')), 3 * OVERLAP_BYTES);
+            let (mut reader, cuts) = LongLines::new(std::io::Cursor::new(lines.join(&b'\n')), LIMIT);
             let (mut out, mut buffer) = (Vec::new(), vec![0; size]);
             loop {
                 let bytes = reader.read(&mut buffer).unwrap();
@@ -125,9 +138,9 @@ mod tests {
             }
             let (mut whole, mut offset) = (vec![Vec::new(); lines.len()], 0_u64);
             for (number, piece) in out.split(|byte| *byte == b'\n').enumerate() {
-                prop_assert!(piece.len() <= 3 * OVERLAP_BYTES);
+                prop_assert!(piece.len() <= LIMIT);
                 let line = cuts.number(number as u64, offset) as usize;
-                let common = if whole[line].is_empty() { 0 } else { OVERLAP_BYTES };
+                let common = if whole[line].is_empty() { 0 } else { LIMIT / 4 };
                 whole[line].extend_from_slice(&piece[common..]);
                 offset += piece.len() as u64 + 1;
             }

@@ -1,13 +1,14 @@
 //! Searches the lines of a file.
 
-use std::io::Read;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::long_lines::{Cuts, LongLines};
+use super::long_lines::{CHUNK_BYTES, Cuts, LongLines};
 use super::{Control, GrepLine, GrepQuery};
 use crate::FsError;
 use crate::lines::BOM;
@@ -18,25 +19,31 @@ const MAX_LINE_BYTES: usize = 4096;
 const LEAD_BYTES: usize = 256;
 /// Memory limit of one thread while streaming a large file.
 const MAX_HEAP_BYTES: usize = 8 << 20;
-/// Size of the pieces that long lines are split into while streaming; smaller if context lines must be held as well.
-const PIECE: usize = 1 << 20;
-const PIECE_AMONG_OTHERS: usize = 32 << 10;
+/// Maximum size of the pieces that long lines are split into; smaller if context lines must be held as well.
+const MAX_PIECE: usize = 1 << 20;
+const MAX_PIECE_WITH_CONTEXT: usize = 32 << 10;
+/// Memory limit of a compiled pattern, and of each thread's DFA cache for it.
+const MAX_COMPILED_BYTES: usize = 4 << 20;
+/// Maximum sizes of the program that a regular expression is compiled to, and of the pieces that it searches. The time
+/// for a piece grows with both, and no deadline is checked meanwhile: a piece takes the slowest program about a second.
+const PIECES: [(usize, usize); 3] = [(8 << 10, 512 << 10), (256 << 10, 16 << 10), (MAX_COMPILED_BYTES, 2 << 10)];
+/// Number of bytes that an assertion such as `\b` looks at on either side: one character.
+const LOOK_BYTES: usize = 4;
 /// Maximum number of context lines around a match.
 const MAX_CONTEXT_LINES: usize = 200;
 /// Maximum number of bytes of lines returned for a file.
 const MAX_BYTES_PER_FILE: usize = 4 << 20;
 /// Maximum length of a pattern in bytes.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
-/// Memory limit of a compiled pattern, and of each thread's DFA cache for it.
-const MAX_COMPILED_BYTES: usize = 4 << 20;
-/// Number of bytes searched between deadline checks, for patterns that may be slow.
-const STEP_BYTES: usize = 16 << 10;
 
 /// A compiled grep pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct LineMatcher {
     matcher: Arc<RegexMatcher>,
-    regex: bool,
+    /// A regular expression with what must follow a match in a piece of a line; `None` for a fixed text.
+    followed: Option<Arc<RegexMatcher>>,
+    /// Size of the pieces that long lines are split into.
+    piece: usize,
     context: usize,
     /// Maximum number of matches needed from a file.
     most: Option<u64>,
@@ -54,22 +61,29 @@ impl LineMatcher {
         if pattern.contains('\n') {
             return Err(refused("a match lies within one line; search for one of the lines".to_owned()));
         }
-        let mut builder = RegexMatcherBuilder::new();
-        builder.fixed_strings(!query.regex).case_insensitive(query.ignore_case).line_terminator(Some(b'\n'));
-        builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
-        if query.regex {
-            // Let `^` and `$` match at the ends of each line, also before `\r\n`.
-            builder.multi_line(true).crlf(true);
-        }
-        let matcher = builder.build(pattern).map_err(|error| refused(error.to_string()))?;
+        let context = query.context.min(MAX_CONTEXT_LINES);
+        let largest = if context > 0 { MAX_PIECE_WITH_CONTEXT } else { MAX_PIECE };
+        let (matcher, followed, piece) = if query.regex {
+            let (matcher, (program, piece)) = smallest(pattern, query.ignore_case).map_err(refused)?;
+            // The bytes that follow may be any, unlike those of a match, so no line terminator is excluded.
+            let mut builder = regex_builder(query.ignore_case, 2 * program);
+            let followed = format!("(?:{pattern})(?s-u:.{{{LOOK_BYTES}}})");
+            let followed =
+                builder.line_terminator(None).build(&followed).map_err(|error| refused(error.to_string()))?;
+            (matcher, Some(Arc::new(followed)), piece.min(largest))
+        } else {
+            let mut builder = RegexMatcherBuilder::new();
+            builder.fixed_strings(true).case_insensitive(query.ignore_case).line_terminator(Some(b'\n'));
+            builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
+            (builder.build(pattern).map_err(|error| refused(error.to_string()))?, None, largest)
+        };
         // One more than the total limit, to detect that there are more.
         let of_all = query.max_count.map(|max| max.saturating_add(1));
         let most = match (query.max_per_file, of_all) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let context = query.context.min(MAX_CONTEXT_LINES);
-        Ok(Self { matcher: Arc::new(matcher), regex: query.regex, context, most: most.map(|most| most as u64) })
+        Ok(Self { matcher: Arc::new(matcher), followed, piece, context, most: most.map(|most| most as u64) })
     }
 
     /// Creates a searcher that one thread uses for many files.
@@ -88,38 +102,63 @@ impl LineMatcher {
 
     /// Returns the matching lines of content in memory.
     pub(crate) fn slice(&self, searcher: &mut Searcher, content: &[u8], control: &Control) -> std::io::Result<Found> {
-        let content = content.strip_prefix(BOM).unwrap_or(content);
-        if self.regex && content.len() > STEP_BYTES {
-            let piece = if content.len() < MAX_HEAP_BYTES / 2 { MAX_HEAP_BYTES } else { self.piece() };
-            return self.pieces(searcher, Steps { content, control }, piece);
+        if self.followed.is_some() && content.len() > self.piece.min(CHUNK_BYTES) {
+            return self.stream(searcher, content, std::io::empty(), control);
         }
-        let mut lines = self.sink(Cuts::default());
+        let content = content.strip_prefix(BOM).unwrap_or(content);
+        let mut lines = Lines::new(self, Cuts::default());
         searcher.search_slice(&*self.matcher, content, &mut lines)?;
         Ok(lines.into())
     }
 
-    /// Returns the matching lines of content too large to hold in memory, from its start and the rest. In a line too
-    /// large to hold, a match longer than a few thousand characters may be missed.
-    pub(crate) fn stream(&self, searcher: &mut Searcher, head: &[u8], rest: impl Read) -> std::io::Result<Found> {
+    /// Returns the matching lines of content from its start and the rest, until the search is over. In a line too long
+    /// for one piece, a match longer than what pieces share may be missed.
+    pub(crate) fn stream(
+        &self,
+        searcher: &mut Searcher,
+        head: &[u8],
+        rest: impl Read,
+        control: &Control,
+    ) -> std::io::Result<Found> {
         let head = head.strip_prefix(BOM).unwrap_or(head);
-        self.pieces(searcher, head.chain(rest), self.piece())
+        let (content, cuts) = LongLines::new(UntilStopped { from: head.chain(rest), control }, self.piece);
+        let mut lines = Lines::new(self, cuts);
+        match searcher.search_reader(&*self.matcher, content, &mut lines) {
+            Ok(()) => Ok(lines.into()),
+            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(Found { truncated: true, ..lines.into() }),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Returns the size of the pieces that long lines are split into.
-    fn piece(&self) -> usize {
-        if self.context > 0 { PIECE_AMONG_OTHERS } else { PIECE }
+    /// Returns where the pattern matches in a line, or in a piece of a line that was split before or after it.
+    ///
+    /// Assertions such as `^` and `\b` take the ends of a piece for those of the line. So a match counts only if all
+    /// that assertions look at is in the piece. Pieces overlap, so a match at the end of one is within another.
+    fn find(&self, piece: &[u8], (split_before, split_after): (bool, bool)) -> Option<usize> {
+        let start = if split_before && self.followed.is_some() { LOOK_BYTES.min(piece.len()) } else { 0 };
+        let matcher = self.followed.as_ref().filter(|_| split_after).unwrap_or(&self.matcher);
+        matcher.find_at(piece, start).ok().flatten().map(|found| found.start())
     }
+}
 
-    fn pieces(&self, searcher: &mut Searcher, content: impl Read, piece: usize) -> std::io::Result<Found> {
-        let (content, cuts) = LongLines::new(content, piece);
-        let mut lines = self.sink(cuts);
-        searcher.search_reader(&*self.matcher, content, &mut lines)?;
-        Ok(lines.into())
-    }
+/// Returns a builder for regular expressions whose `^` and `$` match at the ends of each line, also before `\r\n`.
+fn regex_builder(ignore_case: bool, max_bytes: usize) -> RegexMatcherBuilder {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.case_insensitive(ignore_case).multi_line(true).crlf(true);
+    builder.size_limit(max_bytes).dfa_size_limit(MAX_COMPILED_BYTES);
+    builder
+}
 
-    fn sink(&self, cuts: Cuts) -> Lines<'_> {
-        Lines { of: self, cuts, lines: Vec::new(), matches: 0, held: 0, cut: false }
+/// Compiles a regular expression within the smallest of the limits [`PIECES`] that it fits, which is returned, too.
+fn smallest(pattern: &str, ignore_case: bool) -> Result<(RegexMatcher, (usize, usize)), String> {
+    let mut failed = String::new();
+    for limits in PIECES {
+        match regex_builder(ignore_case, limits.0).build(pattern) {
+            Ok(matcher) => return Ok((matcher, limits)),
+            Err(error) => failed = error.to_string(),
+        }
     }
+    Err(failed)
 }
 
 /// The lines found in one file.
@@ -128,27 +167,26 @@ pub(crate) struct Found {
     pub(crate) lines: Vec<GrepLine>,
     /// Whether there are more, beyond the memory limit.
     pub(crate) cut: bool,
+    /// Whether there may be more, beyond any limit.
+    pub(crate) truncated: bool,
 }
 
 impl From<Lines<'_>> for Found {
     fn from(lines: Lines<'_>) -> Self {
-        Self { lines: lines.lines, cut: lines.cut }
+        Self { truncated: lines.cut || lines.is_done(), lines: lines.lines, cut: lines.cut }
     }
 }
 
-/// Reads content in small steps, until the search is over.
-struct Steps<'a> {
-    content: &'a [u8],
+/// Fails with [`ErrorKind::TimedOut`] when the search is over: the beginning of a line that was not read to its end must
+/// not be searched.
+struct UntilStopped<'a, R> {
+    from: R,
     control: &'a Control,
 }
 
-impl Read for Steps<'_> {
+impl<R: Read> Read for UntilStopped<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.control.stopped() {
-            return Ok(0);
-        }
-        let step = buffer.len().min(STEP_BYTES);
-        self.content.read(buffer.get_mut(..step).unwrap_or_default())
+        if self.control.stopped() { Err(ErrorKind::TimedOut.into()) } else { self.from.read(buffer) }
     }
 }
 
@@ -156,36 +194,68 @@ struct Lines<'a> {
     of: &'a LineMatcher,
     cuts: Cuts,
     lines: Vec<GrepLine>,
+    /// Lines that may be context of the next match.
+    before: VecDeque<GrepLine>,
     matches: u64,
+    /// Number of the last matching line.
+    last: Option<u64>,
     held: usize,
     cut: bool,
 }
 
-impl Lines<'_> {
-    /// Adds a line, or another piece of the previous line. Returns whether there is room for more.
-    fn push(&mut self, number: u64, bytes: &[u8], matched: bool) -> bool {
-        if self.lines.last().is_some_and(|last| last.number == number) {
-            // A piece that matches replaces an earlier piece of the line that does not.
-            if !matched || self.lines.last().is_some_and(|last| last.matched) {
-                return true;
+impl<'a> Lines<'a> {
+    fn new(of: &'a LineMatcher, cuts: Cuts) -> Self {
+        let (lines, before) = (Vec::new(), VecDeque::new());
+        Self { of, cuts, lines, before, matches: 0, last: None, held: 0, cut: false }
+    }
+
+    fn is_done(&self) -> bool {
+        self.of.most.is_some_and(|most| self.matches >= most)
+    }
+
+    /// Adds a matching line, or another piece of the previous line. Returns whether to continue.
+    fn take_match(&mut self, line: GrepLine) -> bool {
+        if self.last == Some(line.number) {
+            return true;
+        }
+        if self.is_done() {
+            return false;
+        }
+        self.matches += 1;
+        self.last = Some(line.number);
+        let reach = line.number.saturating_sub(self.of.context as u64);
+        let near: Vec<GrepLine> = self.before.drain(..).filter(|before| before.number >= reach).collect();
+        let room = near.into_iter().chain([line]).all(|line| self.push(line));
+        // With context, continue for the lines after the last match.
+        room && (self.of.context > 0 || !self.is_done())
+    }
+
+    /// Takes a line that does not match: context of the last match, or perhaps of the next. Returns whether to
+    /// continue.
+    fn take_other(&mut self, line: GrepLine) -> bool {
+        if self.last.is_some_and(|last| line.number <= last.saturating_add(self.of.context as u64)) {
+            return self.push(line);
+        }
+        if self.is_done() {
+            return false;
+        }
+        if self.of.context > 0 && self.before.back().is_none_or(|before| before.number != line.number) {
+            if self.before.len() == self.of.context {
+                self.before.pop_front();
             }
-            self.lines.pop();
+            self.before.push_back(line);
         }
-        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let mut shown = bytes;
-        if bytes.len() > MAX_LINE_BYTES {
-            let at = if matched { self.of.matcher.find(bytes).ok().flatten().map_or(0, |m| m.start()) } else { 0 };
-            let start = at.saturating_sub(LEAD_BYTES).min(bytes.len() - MAX_LINE_BYTES);
-            shown = bytes.get(start..start + MAX_LINE_BYTES).unwrap_or(bytes);
-            // Do not start in the middle of a character.
-            let begin = shown.iter().position(|b| (b & 0xc0) != 0x80).unwrap_or(0);
-            shown = shown.get(begin..).unwrap_or(shown);
+        true
+    }
+
+    /// Adds a line. Returns whether there is room for more.
+    fn push(&mut self, line: GrepLine) -> bool {
+        match self.lines.last() {
+            // A piece that matches replaces earlier pieces of the line.
+            Some(last) if last.number == line.number && line.matched => drop(self.lines.pop()),
+            Some(last) if last.number == line.number => return true,
+            _ => {}
         }
-        let text = String::from_utf8_lossy(shown);
-        let clipped = shown.len() < bytes.len();
-        let text = if clipped { text.trim_end_matches('\u{fffd}').to_owned() } else { text.into_owned() };
-        let line = GrepLine { number, text, matched, clipped };
         self.held += line.weight();
         self.cut = self.held > MAX_BYTES_PER_FILE;
         if !self.cut {
@@ -193,30 +263,85 @@ impl Lines<'_> {
         }
         !self.cut
     }
+
+    /// Takes a line, or a piece of one. `candidate` says that the pattern matches there, if the piece is taken for a
+    /// line. Returns whether to continue.
+    fn take(&mut self, number: Option<u64>, offset: u64, bytes: &[u8], candidate: bool) -> bool {
+        let number = self.cuts.number(number.unwrap_or(0), offset);
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let split = self.cuts.around(offset..offset + bytes.len() as u64);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let is_piece = split != (false, false);
+        let found =
+            if candidate && (is_piece || bytes.len() > MAX_LINE_BYTES) { self.of.find(bytes, split) } else { None };
+        let matched = candidate && (!is_piece || found.is_some());
+        let line = shown(number, bytes, matched, found.unwrap_or(0));
+        if matched { self.take_match(line) } else { self.take_other(line) }
+    }
+}
+
+/// Returns a line, clipped to what is around an offset if it is very long.
+fn shown(number: u64, bytes: &[u8], matched: bool, around: usize) -> GrepLine {
+    let mut shown = bytes;
+    if bytes.len() > MAX_LINE_BYTES {
+        let start = around.saturating_sub(LEAD_BYTES).min(bytes.len() - MAX_LINE_BYTES);
+        shown = bytes.get(start..start + MAX_LINE_BYTES).unwrap_or(bytes);
+        // Do not start in the middle of a character.
+        let begin = shown.iter().position(|b| (b & 0xc0) != 0x80).unwrap_or(0);
+        shown = shown.get(begin..).unwrap_or(shown);
+    }
+    let text = String::from_utf8_lossy(shown);
+    let clipped = shown.len() < bytes.len();
+    let text = if clipped { text.trim_end_matches('\u{fffd}').to_owned() } else { text.into_owned() };
+    GrepLine { number, text, matched, clipped }
 }
 
 impl Sink for Lines<'_> {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, Self::Error> {
-        if self.of.most.is_some_and(|most| self.matches >= most) {
-            return Ok(false);
-        }
-        let number = self.cuts.number(found.line_number().unwrap_or(0), found.absolute_byte_offset());
-        let again = self.lines.last().is_some_and(|last| last.number == number && last.matched);
-        self.matches += u64::from(!again);
-        let room = self.push(number, found.bytes(), true);
-        // With context, continue for the lines after the last match.
-        Ok(room && (self.of.context > 0 || self.of.most.is_none_or(|most| self.matches < most)))
+        Ok(self.take(found.line_number(), found.absolute_byte_offset(), found.bytes(), true))
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> Result<bool, Self::Error> {
-        if self.of.most.is_some_and(|most| self.matches >= most)
-            && *found.kind() == grep_searcher::SinkContextKind::Before
-        {
-            return Ok(false);
+        Ok(self.take(found.line_number(), found.absolute_byte_offset(), found.bytes(), false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::VPath;
+
+    fn matching(matcher: &LineMatcher, content: &str) -> Vec<u64> {
+        let control = Control::new(None);
+        let found = matcher.stream(&mut matcher.searcher(), content.as_bytes(), std::io::empty(), &control).unwrap();
+        found.lines.iter().filter(|line| line.matched).map(|line| line.number).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn lines_searched_in_pieces_match_where_the_whole_lines_do(
+            lines in prop::collection::vec("[ab é]{0,300}", 1..4),
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "a", "b", " ", "é", ".", "^", "$", r"\b", r"\B", "[ab]", "[^a]", "a{1,3}", "(?:b|é)", "b*", ".*",
+                ]),
+                1..6,
+            ),
+            context in 0_usize..2,
+        ) {
+            let query = GrepQuery { regex: true, context, ..GrepQuery::new(parts.concat(), VPath::root()) };
+            let whole = LineMatcher::new(&query).unwrap();
+            let split = LineMatcher { piece: 128, ..whole.clone() };
+            let content = lines.join("\n");
+            let (whole, split) = (matching(&whole, &content), matching(&split, &content));
+            prop_assert!(split.iter().all(|number| whole.contains(number)), "{:?} of {:?}", split, whole);
+            if !parts.concat().contains('*') {
+                prop_assert_eq!(split, whole);
+            }
         }
-        let number = self.cuts.number(found.line_number().unwrap_or(0), found.absolute_byte_offset());
-        Ok(self.push(number, found.bytes(), false))
     }
 }

@@ -15,6 +15,7 @@ mod long_lines;
 mod matcher;
 mod pattern;
 mod segment;
+mod utf16;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) use matcher::{Found, LineMatcher};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use pattern::{PatternMatch, Progress};
 pub(crate) use segment::{Token, matches_tokens};
+pub(crate) use utf16::Utf16Reader;
 
 use crate::{FsError, VPath};
 
@@ -209,6 +211,8 @@ pub struct GrepFile {
     pub path: VPath,
     /// Matching and context lines in order, without duplicates.
     pub lines: Vec<GrepLine>,
+    /// Whether the file may have more matching lines, because a limit was reached.
+    pub truncated: bool,
 }
 
 /// A matching line or a context line.
@@ -248,6 +252,9 @@ pub struct WalkErrors {
     pub errors: Vec<FsError>,
     /// Total number of errors.
     pub count: usize,
+    /// Number of entries passed over because no path can name them: their names are not UTF-8 or contain a backslash.
+    /// What is below them is not searched either.
+    pub unnameable: usize,
 }
 
 impl WalkErrors {
@@ -262,6 +269,7 @@ impl WalkErrors {
     /// Adds the errors of another search.
     pub fn extend(&mut self, other: Self) {
         self.count += other.count;
+        self.unnameable += other.unnameable;
         let room = 20_usize.saturating_sub(self.errors.len());
         self.errors.extend(other.errors.into_iter().take(room));
     }

@@ -9,9 +9,10 @@ use crate::VPath;
 /// A compiled glob.
 ///
 /// `*`, `?` and `[…]` match within one name; `**` as a whole component matches any number of names; `{a,b}` and
-/// `{1..3}` are alternatives; a backslash escapes the next character. A pattern without a slash matches a name at any
+/// `{01..12}` are alternatives; a backslash escapes the next character. A pattern without a slash matches a name at any
 /// depth; a pattern with one matches the whole path from the search directory on. A leading slash makes no other
-/// difference. Matching is case-sensitive. An empty pattern matches nothing.
+/// difference. Matching is case-sensitive. An empty pattern matches nothing, and so does one that names directories, with
+/// `/` or `/.` at its end.
 ///
 /// `[[:alpha:]]`, `[[:digit:]]` and the other named classes match ASCII characters only.
 ///
@@ -139,7 +140,11 @@ impl Pattern {
         // Alternatives share most of their components.
         let mut compiled = HashMap::new();
         for text in expand(pattern).ok_or(PatternError::TooMany)? {
-            let directories_only = text.ends_with('/') && !(search && text.len() == 1);
+            let directories_only = if search {
+                text.len() > 1 && text.ends_with('/') || text.ends_with("/.")
+            } else {
+                text.ends_with('/')
+            };
             let at_any_depth = search && !text.contains('/') && text != "**";
             let mut segments = Vec::new();
             if at_any_depth {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deepagents_fs::search::{GlobQuery, GrepQuery};
 use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions, PortableBackend, UndoStore};
 use deepagents_testing::skip::{self, skip};
 use tempfile::TempDir;
@@ -271,9 +272,45 @@ async fn unrepresentable_names_are_counted() {
     for files in &mut setup.files {
         let listing = files.backend.list(&files.state, &p("/")).await.unwrap();
         assert_eq!((listing.entries.len(), listing.unnameable), (1, 2));
+        let found = files.glob(&GlobQuery::new("*", p("/")).unwrap()).await.unwrap();
+        assert_eq!((found.files.len(), found.errors.count, found.errors.unnameable), (0, 0, 3));
+        let found = files.grep(&GrepQuery::new("x", p("/tree"))).await.unwrap();
+        assert_eq!((found.matches, found.errors.count, found.errors.unnameable), (0, 0, 1));
     }
     setup.files[0].delete("/tree").await.unwrap();
     assert!(!setup.work().join("tree").exists());
+}
+
+#[tokio::test]
+async fn a_directory_that_is_deleted_in_part_is_reported_with_how_much_is_gone() {
+    if rustix::process::geteuid().is_root() {
+        skip("unprivileged user", "no deletion is tried that fails midway: root may delete everything");
+        return;
+    }
+    let mut setup = Setup::new();
+    setup.files.push(Files::new(Arc::new(PortableBackend::open(setup.work()).unwrap())));
+    let tree = setup.work().join("tree");
+    for (index, files) in setup.files.iter_mut().enumerate() {
+        std::fs::create_dir_all(tree.join("locked")).unwrap();
+        for name in ["a", "b", "locked/c"] {
+            std::fs::write(tree.join(name), "x").unwrap();
+        }
+        std::fs::set_permissions(tree.join("locked"), PermissionsExt::from_mode(0o555)).unwrap();
+        let error = files.delete("/tree").await.unwrap_err();
+        std::fs::set_permissions(tree.join("locked"), PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(tree.join("locked/c").exists());
+        let gone = ["a", "b"].iter().filter(|name| !tree.join(name).exists()).count() as u64;
+        // The portable backend deletes in the order of the directory.
+        assert!(gone == 2 || index == 4);
+        let cause = FsError::io(&p("/tree"), std::io::ErrorKind::PermissionDenied, "permission denied");
+        if gone == 0 {
+            assert_eq!(error, cause);
+            continue;
+        }
+        assert_eq!(error, FsError::PartlyDeleted { removed: gone, source: Box::new(cause) });
+        let text = format!("/tree: permission denied; {gone} of the entries below it are already deleted");
+        assert_eq!((error.to_string(), error.path()), (text, &p("/tree")));
+    }
 }
 
 #[tokio::test]

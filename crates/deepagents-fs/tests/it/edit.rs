@@ -33,6 +33,36 @@ fn line_endings_are_matched_loosely_and_preserved() {
 }
 
 #[test]
+fn line_endings_that_are_given_explicitly_are_replaced_exactly() {
+    let all = |content: &str, old: &str, new: &str| {
+        let (after, replaced) = apply(&p(), content.as_bytes(), &[Edit::new(old, new).all()])?;
+        Ok::<_, EditError>((String::from_utf8(after).unwrap(), replaced[0]))
+    };
+    assert_eq!(all("a\r\nb\r\n", "\r\n", "\n").unwrap(), ("a\nb\n".to_owned(), 2));
+    assert_eq!(all("a\r\nb\nc\r\n", "\r\n", "\n").unwrap(), ("a\nb\nc\n".to_owned(), 2));
+    assert_eq!(all("a\r\nb\n", "\n", "\r\n").unwrap(), ("a\r\nb\r\n".to_owned(), 2));
+    assert_eq!(all("a\nb\n", "\n", "\r\n").unwrap(), ("a\r\nb\r\n".to_owned(), 2));
+    assert_eq!(one("a\r\nb\r\n", "a\r\nb", "a\nb").unwrap(), "a\nb\r\n");
+    for (content, old, new) in [("a\r\nb\r\n", "\n", "\r\n"), ("a\nb\n", "a\r\nb", "a\nb")] {
+        let error = all(content, old, new).unwrap_err();
+        assert_eq!(error, EditError::NoChange { path: p(), index: 0 });
+        assert_eq!(error.index(), Some(0));
+    }
+}
+
+#[test]
+fn new_text_gets_the_line_endings_of_the_place_where_they_are_mixed() {
+    assert_eq!(one("a\nb\r\nc", "a", "x\ny").unwrap(), "x\ny\nb\r\nc");
+    assert_eq!(one("a\nb\r\nc", "b", "x\ny").unwrap(), "a\nx\r\ny\r\nc");
+    assert_eq!(one("a\nb\r\nc", "c", "x\ny").unwrap(), "a\nb\r\nx\r\ny");
+    assert_eq!(one("a\nb\r\nc", "a\nb", "x\ny").unwrap(), "x\ny\r\nc");
+    assert_eq!(one("a\r\nb\nc\n", "b", "x\r\ny").unwrap(), "a\r\nx\r\ny\nc\n", "given explicitly");
+    let edits = [Edit::new("a", "x\ny").all()];
+    let (after, replaced) = apply(&p(), b"a\na\r\na", &edits).unwrap();
+    assert_eq!((&after[..], replaced), (&b"x\ny\nx\r\ny\r\nx\r\ny"[..], vec![3]));
+}
+
+#[test]
 fn several_edits_apply_in_order_or_not_at_all() {
     let edits = [Edit::new("one", "two"), Edit::new("two\n", "three\n")];
     let (after, replaced) = apply(&p(), b"one\n", &edits).unwrap();

@@ -45,6 +45,7 @@ fn traversal_home_drives_and_nul_are_refused_with_specific_errors() {
         assert_eq!(VPath::parse(text), Err(PathError::Traversal(text.to_owned())));
     }
     assert_eq!(VPath::parse("/../etc").unwrap_err().to_string(), "path traversal is not allowed: /../etc");
+    assert_eq!(VPath::parse("../a\nb").unwrap_err().to_string(), r#"path traversal is not allowed: "../a\nb""#);
     assert!(matches!(VPath::parse("~/x"), Err(PathError::Home(_))));
     assert!(matches!(VPath::parse("~"), Err(PathError::Home(_))));
     assert!(matches!(VPath::parse("C:\\x"), Err(PathError::Drive(_))));

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::state::State;
-use deepagents_fs::search::{GlobQuery, GrepQuery, Pattern, PatternError, glob, grep};
+use deepagents_fs::search::{GlobQuery, GrepQuery, Pattern, PatternError, Truncation, glob, grep};
 use deepagents_fs::{Backend, LocalBackend, StateBackend};
 use deepagents_testing::skip::skip;
 use proptest::prelude::*;
@@ -55,6 +55,13 @@ fn all_globs_use_one_dialect() {
         ("*/*.py", "a/b.py", true),
         ("*/*.py", "a/b/c.py", false),
         ("{1..3}.py", "2.py", true),
+        ("{01..03}.py", "02.py", true),
+        ("{01..03}.py", "2.py", false),
+        ("{1..010}", "007", true),
+        ("{010..1}", "010", true),
+        ("{-01..1}", "000", true),
+        ("{-01..1}", "-01", true),
+        ("{0..10}", "7", true),
         ("{a..c}", "b", true),
         ("{3..1}", "2", true),
         ("{a,b/c}.rs", "b/c.rs", true),
@@ -75,6 +82,11 @@ fn all_globs_use_one_dialect() {
         ("**", "a/b", true),
         ("", "a", false),
         (".", "a", false),
+        ("**/.", "a", false),
+        ("**/.", "a/b", false),
+        ("a/.", "a", false),
+        ("./.", "a", false),
+        ("./*", "a", true),
         ("{a,}", "a", true),
         ("{a,}", "b", false),
     ] {
@@ -345,4 +357,62 @@ async fn deep_directories_hide_neither_their_own_nor_other_files() {
 fn the_reason_why_a_long_pattern_is_invalid_is_not_behind_all_of_it() {
     let error = GlobQuery::new(&"{".repeat(5_000), p("/")).unwrap_err().to_string();
     assert!(error.len() < 600 && error.starts_with("invalid pattern `{{{"), "{error}");
+}
+
+#[tokio::test]
+async fn the_pieces_that_a_long_line_is_searched_in_have_no_ends_of_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), format!("over\n{}\nunder\n", "abc".repeat(1 << 20))).unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    let found = async |pattern: &str, context| {
+        let query = GrepQuery { regex: true, context, ..GrepQuery::new(pattern, p("/f")) };
+        let found = files.grep(&query).await.unwrap();
+        let lines = found.files.into_iter().flat_map(|file| file.lines);
+        lines.map(|line| (line.number, line.matched)).collect::<Vec<_>>()
+    };
+    for pattern in ["^[bc]", "[ab]$", r"\b[bc]", r"[ab]\b", "^.{9,99}$"] {
+        assert_eq!(found(pattern, 0).await, [], "{pattern}");
+        assert_eq!(found(pattern, 1).await, [], "{pattern}");
+    }
+    for pattern in ["^abc", "abc$", "abc", r"\Babc"] {
+        assert_eq!(found(pattern, 0).await, [(2, true)], "{pattern}");
+    }
+    assert_eq!(found("abc$", 1).await, [(2, true), (3, false)]);
+    assert_eq!(found("^under", 0).await, [(3, true)]);
+}
+
+#[tokio::test]
+async fn a_slow_regular_expression_is_stopped_within_a_line() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let line: String = (0..4 << 20).map(|_| if random.bool() { 'a' } else { 'b' }).collect();
+    let content = format!("{line}\nneedle\n");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), &content).unwrap();
+    let local = LocalBackend::open(dir.path()).unwrap();
+    let mut query = GrepQuery { regex: true, ..GrepQuery::new("[ab]*a(?:a|b|ab|ba){60}c|needle", p("/f")) };
+    query.scope.deadline = Some(Duration::from_millis(200));
+    for found in [local.grep(&State::default(), &query).await, grep(&local, &State::default(), &query).await] {
+        let found = found.unwrap();
+        assert_eq!((found.matches, found.truncation), (0, Some(Truncation::Deadline)));
+    }
+}
+
+#[tokio::test]
+async fn large_utf16_files_are_searched_as_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let filler = "🦀é\r\n".repeat(300_000);
+    let text = format!("{filler}needle 🦀\r\n{filler}");
+    let units = || std::iter::once(0xfeff).chain(text.encode_utf16());
+    let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+    std::fs::write(dir.path().join("big"), &big).unwrap();
+    std::fs::write(dir.path().join("cut"), &little[..little.len() - 1]).unwrap();
+    std::fs::write(dir.path().join("little"), &little).unwrap();
+    std::fs::write(dir.path().join("not-text"), [&[0xff, 0xfe, 0, 0xdc][..], &little].concat()).unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    for (pattern, regex) in [("needle 🦀", false), ("^needle 🦀$", true)] {
+        let found = files.grep(&GrepQuery { regex, ..GrepQuery::new(pattern, p("/")) }).await.unwrap();
+        let want = ["big", "cut", "little"].map(|name| format!("/{name}:300001:needle 🦀"));
+        assert_eq!((shown(&found), found.binary), (want.to_vec(), 1));
+    }
 }

@@ -197,8 +197,9 @@ async fn listings_and_matches_are_bounded_and_say_how_much_is_missing() {
 }
 
 #[tokio::test]
-async fn errors_are_bounded_however_long_the_arguments_are() {
+async fn errors_are_bounded_and_say_why_however_long_the_arguments_are() {
     let huge = "y".repeat(1 << 20);
+    let long = "/y".repeat(1_000) + &"z".repeat(10_000);
     let script = [
         Turn::call("write_file", json!({"file_path": "/a", "content": "short"})),
         Turn::calls([
@@ -208,12 +209,27 @@ async fn errors_are_bounded_however_long_the_arguments_are() {
             ("glob", json!({"pattern": format!("../{huge}")})),
             ("grep", json!({"pattern": format!("({huge}"), "regex": true})),
             ("ls", json!({"path": format!("~{huge}")})),
+            ("read_file", json!({"file_path": long})),
+            ("edit_file", json!({"file_path": long, "old_string": "x", "new_string": "y"})),
+            ("grep", json!({"pattern": format!("({}", "y".repeat(10_000)), "regex": true})),
         ]),
         Turn::text("Done."),
     ];
     let (outcome, _) = play(script, |b| b.backend(StateBackend::new())).await;
-    for (text, error) in &results(&outcome)[1..] {
+    let reasons = [
+        "the text to replace is not in /a",
+        "a path can have at most",
+        "path traversal is not allowed",
+        "the limit is 4096",
+        "the limit is 16384",
+        "home directories are not available",
+        "does not exist",
+        "does not exist",
+        "unclosed group",
+    ];
+    for ((text, error), reason) in results(&outcome)[1..].iter().zip(reasons) {
         assert!(*error && text.starts_with("Error: ") && text.len() < 5_000, "{} bytes", text.len());
+        assert!(text.contains(reason), "{text}");
     }
 }
 

@@ -275,3 +275,17 @@ async fn one_path_in_two_spellings_is_changed_in_call_order() {
     assert!(results.iter().all(|result| !result.1), "{results:?}");
     assert_eq!(results[5].0, "/d/y:\n  1: there again\n/x:\n  1: second");
 }
+
+#[tokio::test]
+async fn errors_quote_a_path_that_would_break_their_line() {
+    let folder = Folder::with(&[("a\nb", b"text\n")]);
+    let edit = |old: &str| ("edit_file", json!({"file_path": "/a\nb", "old_string": old, "new_string": "x"}));
+    let calls = [read("/a\nb", 0, 9), read("/a\nb", 9, 9), read("/a\nb", 0, 0), edit("nowhere"), edit("")];
+    for (text, _) in &folder.calls(&calls).await[1..] {
+        assert!(text.contains(r#""/a\nb""#) && !text.contains('\n'), "{text}");
+    }
+    let only = vec![deepagents::fs::VPath::parse("/other").unwrap()];
+    let options = FilesystemOptions { allowed_prefixes: only, ..FilesystemOptions::default() };
+    let text = results(&folder.outcome(&[read("/a\nb", 0, 9)], options).await)[0].0.clone();
+    assert_eq!(text, r#"Error: "/a\nb" is out of reach; give a path below /other"#);
+}

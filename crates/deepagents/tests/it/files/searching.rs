@@ -55,6 +55,8 @@ async fn grep_shows_paths_lines_or_counts() {
             grep(json!({"max_count": 0})),
             grep(json!({"glob": "", "output_mode": "count", "path": "/b"})),
             grep(json!({"max_count": 2})),
+            grep(json!({"max_count": 1, "output_mode": "count"})),
+            grep(json!({"max_count": 2, "output_mode": "count"})),
         ],
     )
     .await;
@@ -73,6 +75,8 @@ async fn grep_shows_paths_lines_or_counts() {
     assert!(found[10].1, "a limit of nothing is refused");
     assert_eq!(texts[11], "/b/c.txt: 1\n/b/d.rs: 1", "an empty glob is none");
     assert_eq!(texts[12], format!("/a.txt\n/b/c.txt\n{more}"), "each file counts once");
+    assert_eq!(texts[13], format!("/a.txt: 1+\n{more}"), "there is one more");
+    assert_eq!(texts[14], format!("/a.txt: 2\n{more}"), "only other files have more");
 }
 
 #[tokio::test]
@@ -268,4 +272,54 @@ async fn editing_an_unreadable_file_does_not_reveal_its_content() {
         assert_eq!(results(&outcome), [denied.clone(), denied.clone()]);
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("drop/theirs")).unwrap(), "password=hunter");
+}
+
+#[tokio::test]
+async fn searches_and_listings_say_how_many_names_they_cannot_show() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder(&[("a.txt", "hit\n"), ("back\\slash/b.txt", "hit\n")]);
+    std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"bad\xff")), "hit\n").unwrap();
+    let found = calls(
+        &folder,
+        FilesystemOptions::default(),
+        vec![
+            ("ls", json!({"path": "/"})),
+            ("glob", json!({"pattern": "*"})),
+            ("glob", json!({"pattern": "*.rs"})),
+            ("grep", json!({"pattern": "hit"})),
+            ("grep", json!({"pattern": "nowhere"})),
+        ],
+    )
+    .await;
+    let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+    let note = "[2 entries have names that cannot be shown]";
+    let file = format!("/a.txt\n{note}");
+    let no_files = format!("No files found\n{note}");
+    let no_matches = format!("No matches found\n{note}");
+    assert_eq!(texts, [&file, &file, &no_files, &file, &no_matches]);
+}
+
+#[tokio::test]
+async fn grep_that_finds_nothing_says_how_many_binary_files_it_passed_over() {
+    let folder = folder(&[("a.txt", "hit\n"), ("b.bin", "\0needle"), ("c.bin", "\0needle")]);
+    let grep = |args: Value| ("grep", args);
+    let found = calls(
+        &folder,
+        FilesystemOptions::default(),
+        vec![
+            grep(json!({"pattern": "needle", "path": "/b.bin"})),
+            grep(json!({"pattern": "needle"})),
+            grep(json!({"pattern": "hit"})),
+            grep(json!({"pattern": "needle", "path": "/a.txt"})),
+        ],
+    )
+    .await;
+    let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+    let want = [
+        "No matches found\n[1 binary file was not searched]",
+        "No matches found\n[2 binary files were not searched]",
+        "/a.txt",
+        "No matches found",
+    ];
+    assert_eq!(texts, want);
 }

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{BackgroundCommands, Filesystem};
-use crate::text::truncated;
+use crate::text::without_middle;
 use crate::tokens;
 pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
@@ -45,7 +45,8 @@ fn failed_at<E: std::fmt::Display + Any>(path: &VPath) -> impl FnOnce(E) -> Tool
 }
 
 fn refused(why: &str, rule: Option<String>) -> ToolError {
-    let text = truncated(&format!("Error: {why}"), MAX_ERROR_CHARS, " [cut]");
+    // A reason comes first or last, before or after what the model sent.
+    let text = without_middle(&format!("Error: {why}"), MAX_ERROR_CHARS, " [cut] ");
     match rule {
         Some(rule) => ToolError::denied_by(rule, text),
         None => ToolError::model(text),
@@ -58,6 +59,11 @@ fn no_place(what: &str, error: FsError) -> Answered {
         FsError::NotFound(_) | FsError::NotADirectory(_) => Ok(format!("No {what} found: {error}").into()),
         error => Err(failed(error)),
     }
+}
+
+/// Returns a note on entries that no path can name, if there are any.
+fn unnameable_note(entries: usize) -> Option<String> {
+    (entries > 0).then(|| format!("[{entries} entries have names that cannot be shown]"))
 }
 
 /// Returns a write effect on this path, so that two calls of one turn do not overtake each other. An invalid path

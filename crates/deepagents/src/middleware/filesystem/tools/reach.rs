@@ -85,7 +85,7 @@ impl Filesystem {
         self.check_place(&path, &place)?;
         for kept in workspace::harness_directories() {
             if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
-                return Err(failed(format!("{path} holds what is kept for you and cannot be changed")));
+                return Err(failed(format!("{} holds what is kept for you and cannot be changed", path.quoted())));
             }
         }
         let backend = self.workspace.backend_for(cx);
@@ -111,7 +111,7 @@ impl Filesystem {
             return Ok(path);
         }
         let allowed: Vec<&str> = self.options.allowed_prefixes.iter().map(VPath::as_str).collect();
-        Err(failed(format!("{path} is out of reach; give a path below {}", allowed.join(" or "))))
+        Err(failed(format!("{} is out of reach; give a path below {}", path.quoted(), allowed.join(" or "))))
     }
 
     fn within(&self, path: &VPath) -> bool {
@@ -120,7 +120,7 @@ impl Filesystem {
     }
 
     fn check_place(&self, path: &VPath, place: &VPath) -> Result<(), ToolError> {
-        if self.within(place) { Ok(()) } else { Err(failed(format!("{path} leads out of reach"))) }
+        if self.within(place) { Ok(()) } else { Err(failed(format!("{} leads out of reach", path.quoted()))) }
     }
 
     /// Returns where a path leads, or `None` if rules do not allow resolving it.

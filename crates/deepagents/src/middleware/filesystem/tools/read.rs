@@ -12,7 +12,7 @@ use deepagents_fs::{Backend, ByteRange, ContentKind, FileRead, FsError, Kind, St
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, failed, failed_at, no_place};
+use super::{Answered, failed, failed_at, no_place, unnameable_note};
 use crate::middleware::filesystem::seen::SeenFiles;
 use crate::middleware::filesystem::{Filesystem, FilesystemOptions, render};
 use crate::tokens;
@@ -39,9 +39,7 @@ pub(super) async fn ls(files: Arc<Filesystem>, args: LsArgs, cx: ToolContext) ->
     if lines.is_empty() {
         lines.push("No files found".to_owned());
     }
-    let hidden = listing.unnameable;
-    let note = (hidden > 0).then(|| format!("[{hidden} entries have names that cannot be shown]"));
-    Ok(files.bounded(&lines, note.as_slice()).into())
+    Ok(files.bounded(&lines, unnameable_note(listing.unnameable).as_slice()).into())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -88,7 +86,7 @@ pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolCo
     let output = match classify::classify(&path, &head.bytes, whole) {
         // Nothing of it was seen.
         (ContentKind::Text, _) if args.limit <= 0 => {
-            return Ok(format!("No lines of {path} were read, as limit was {}.", args.limit).into());
+            return Ok(format!("No lines of {} were read, as limit was {}.", path.quoted(), args.limit).into());
         }
         (ContentKind::Text, _) => reading.text(&args, head, Vec::new()).await?,
         (ContentKind::Binary, _) if args.limit > 0 && classify::is_older_text(&head.bytes) => {
@@ -139,7 +137,7 @@ impl Reading<'_> {
         };
         if window.lines.is_empty() {
             let length = window.total.map(|total| format!(", which has {total} lines")).unwrap_or_default();
-            return Err(failed(format!("offset {offset} is past the end of {path}{length}")));
+            return Err(failed(format!("offset {offset} is past the end of {}{length}", path.quoted())));
         }
         let blank = args.column == 0 && window.lines.iter().all(|line| line.trim().is_empty());
         if let Some(lines) = window.total.filter(|_| blank && offset == 0 && window.next.is_none() && !window.cut) {

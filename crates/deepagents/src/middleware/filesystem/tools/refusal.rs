@@ -24,6 +24,7 @@ fn of_files(error: &FsError) -> Option<String> {
     match error {
         FsError::Denied { operation, rule, .. } => Some(format!("{operation} {rule}")),
         FsError::ReadOnly(path) => Some(format!("read-only: {}", path.quoted())),
+        FsError::PartlyDeleted { source, .. } => of_files(source),
         FsError::Protected(path) => Some(format!("protected place: {}", path.quoted())),
         _ => None,
     }

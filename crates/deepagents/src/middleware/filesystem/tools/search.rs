@@ -10,7 +10,7 @@ use deepagents_fs::search::{GlobQuery, GrepFile, GrepQuery, Truncation, WalkErro
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, failed, no_place};
+use super::{Answered, failed, no_place, unnameable_note};
 use crate::middleware::filesystem::Filesystem;
 
 /// Default maximum number of matches for `grep`.
@@ -24,7 +24,7 @@ fn notes(stopped: Option<Truncation>, errors: &WalkErrors) -> Vec<String> {
     });
     let first = errors.errors.first();
     let unseen = first.map(|first| format!("[{} places could not be searched, the first: {first}]", errors.count));
-    stopped.into_iter().chain(unseen).collect()
+    stopped.into_iter().chain(unseen).chain(unnameable_note(errors.unnameable)).collect()
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -118,6 +118,11 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     };
     if lines.is_empty() {
         lines.push("No matches found".to_owned());
+        match found.binary {
+            0 => {}
+            1 => notes.push("[1 binary file was not searched]".to_owned()),
+            files => notes.push(format!("[{files} binary files were not searched]")),
+        }
         if !args.regex && looks_like_regex(&args.pattern) {
             notes.push("[the pattern was taken as text; set regex to search for a regular expression]".to_owned());
         }
@@ -126,7 +131,8 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
 }
 
 fn count(file: &GrepFile) -> String {
-    format!("{}: {}", file.path.quoted(), file.lines.iter().filter(|line| line.matched).count())
+    let more = if file.truncated { "+" } else { "" };
+    format!("{}: {}{more}", file.path.quoted(), file.lines.iter().filter(|line| line.matched).count())
 }
 
 /// Formats the path followed by its lines; `--` marks gaps.
