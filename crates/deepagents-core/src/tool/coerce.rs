@@ -7,7 +7,7 @@ use crate::message::ToolCall;
 use crate::panics::caught;
 use crate::schema::target;
 
-/// Returns the arguments with numbers and booleans converted to the types in the schema, or `None` if nothing changes.
+/// Returns the arguments as the schema means them, or `None` if nothing changes.
 ///
 /// Only unambiguous values are converted: `"5"` and `5.0` for an integer, `"0.5"` for a number, `"true"` and `1` for a
 /// boolean. A null for an optional property that does not accept it is removed. Nothing is ever converted to a string.

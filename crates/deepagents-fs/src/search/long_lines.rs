@@ -48,13 +48,13 @@ pub(super) struct LongLines<R> {
 }
 
 impl<R: Read> LongLines<R> {
-    /// Adjacent pieces share up to a quarter of them.
+    /// Adjacent pieces share up to half of them.
     pub(super) fn new(from: R, limit: usize) -> (Self, Cuts) {
         let cuts = Cuts::default();
         let reader = Self {
             from,
             limit,
-            overlap: (limit / 4).min(MAX_OVERLAP_BYTES),
+            overlap: (limit / 2).min(MAX_OVERLAP_BYTES),
             // No larger than a piece, so that all but the first line of a chunk are short enough.
             chunk: vec![0; CHUNK_BYTES.min(limit)],
             left: 0..0,
@@ -140,7 +140,7 @@ mod tests {
             for (number, piece) in out.split(|byte| *byte == b'\n').enumerate() {
                 prop_assert!(piece.len() <= LIMIT);
                 let line = cuts.number(number as u64, offset) as usize;
-                let common = if whole[line].is_empty() { 0 } else { LIMIT / 4 };
+                let common = if whole[line].is_empty() { 0 } else { LIMIT / 2 };
                 whole[line].extend_from_slice(&piece[common..]);
                 offset += piece.len() as u64 + 1;
             }

@@ -19,14 +19,21 @@ const MAX_LINE_BYTES: usize = 4096;
 const LEAD_BYTES: usize = 256;
 /// Memory limit of one thread while streaming a large file.
 const MAX_HEAP_BYTES: usize = 8 << 20;
-/// Maximum size of the pieces that long lines are split into; smaller if context lines must be held as well.
+/// Maximum size of the pieces that long lines are split into while streaming; smaller if context lines must be held as
+/// well.
 const MAX_PIECE: usize = 1 << 20;
 const MAX_PIECE_WITH_CONTEXT: usize = 32 << 10;
 /// Memory limit of a compiled pattern, and of each thread's DFA cache for it.
 const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// Maximum sizes of the program that a regular expression is compiled to, and of the pieces that it searches. The time
-/// for a piece grows with both, and no deadline is checked meanwhile: a piece takes the slowest program about a second.
-const PIECES: [(usize, usize); 3] = [(8 << 10, 512 << 10), (256 << 10, 16 << 10), (MAX_COMPILED_BYTES, 2 << 10)];
+/// for a piece grows with both, and no deadline is checked meanwhile: a piece takes the slowest program a few seconds.
+const PIECES: [(usize, usize); 5] = [
+    (8 << 10, 1 << 20),
+    (64 << 10, 256 << 10),
+    (256 << 10, 64 << 10),
+    (1 << 20, 16 << 10),
+    (MAX_COMPILED_BYTES, 4 << 10),
+];
 /// Number of bytes that an assertion such as `\b` looks at on either side: one character.
 const LOOK_BYTES: usize = 4;
 /// Maximum number of context lines around a match.
@@ -42,7 +49,7 @@ pub(crate) struct LineMatcher {
     matcher: Arc<RegexMatcher>,
     /// A regular expression with what must follow a match in a piece of a line; `None` for a fixed text.
     followed: Option<Arc<RegexMatcher>>,
-    /// Size of the pieces that long lines are split into.
+    /// Maximum size of the pieces that long lines are split into.
     piece: usize,
     context: usize,
     /// Maximum number of matches needed from a file.
@@ -62,20 +69,15 @@ impl LineMatcher {
             return Err(refused("a match lies within one line; search for one of the lines".to_owned()));
         }
         let context = query.context.min(MAX_CONTEXT_LINES);
-        let largest = if context > 0 { MAX_PIECE_WITH_CONTEXT } else { MAX_PIECE };
         let (matcher, followed, piece) = if query.regex {
-            let (matcher, (program, piece)) = smallest(pattern, query.ignore_case).map_err(refused)?;
-            // The bytes that follow may be any, unlike those of a match, so no line terminator is excluded.
-            let mut builder = regex_builder(query.ignore_case, 2 * program);
-            let followed = format!("(?:{pattern})(?s-u:.{{{LOOK_BYTES}}})");
-            let followed =
-                builder.line_terminator(None).build(&followed).map_err(|error| refused(error.to_string()))?;
-            (matcher, Some(Arc::new(followed)), piece.min(largest))
+            let (matcher, piece) = smallest(pattern, query.ignore_case).map_err(refused)?;
+            let followed = followed(pattern, query.ignore_case).map_err(refused)?;
+            (matcher, Some(Arc::new(followed)), piece)
         } else {
             let mut builder = RegexMatcherBuilder::new();
             builder.fixed_strings(true).case_insensitive(query.ignore_case).line_terminator(Some(b'\n'));
             builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
-            (builder.build(pattern).map_err(|error| refused(error.to_string()))?, None, largest)
+            (builder.build(pattern).map_err(|error| refused(error.to_string()))?, None, MAX_PIECE)
         };
         // One more than the total limit, to detect that there are more.
         let of_all = query.max_count.map(|max| max.saturating_add(1));
@@ -103,7 +105,9 @@ impl LineMatcher {
     /// Returns the matching lines of content in memory.
     pub(crate) fn slice(&self, searcher: &mut Searcher, content: &[u8], control: &Control) -> std::io::Result<Found> {
         if self.followed.is_some() && content.len() > self.piece.min(CHUNK_BYTES) {
-            return self.stream(searcher, content, std::io::empty(), control);
+            // Lines that are in memory anyway are split for the deadline's sake alone.
+            let piece = if content.len() < MAX_HEAP_BYTES / 2 { self.piece } else { self.streamed_piece() };
+            return self.search_pieces(searcher, content, std::io::empty(), piece, control);
         }
         let content = content.strip_prefix(BOM).unwrap_or(content);
         let mut lines = Lines::new(self, Cuts::default());
@@ -120,12 +124,30 @@ impl LineMatcher {
         rest: impl Read,
         control: &Control,
     ) -> std::io::Result<Found> {
+        self.search_pieces(searcher, head, rest, self.streamed_piece(), control)
+    }
+
+    /// Returns the size of the pieces that long lines are split into while streaming.
+    fn streamed_piece(&self) -> usize {
+        self.piece.min(if self.context > 0 { MAX_PIECE_WITH_CONTEXT } else { MAX_PIECE })
+    }
+
+    fn search_pieces(
+        &self,
+        searcher: &mut Searcher,
+        head: &[u8],
+        rest: impl Read,
+        piece: usize,
+        control: &Control,
+    ) -> std::io::Result<Found> {
         let head = head.strip_prefix(BOM).unwrap_or(head);
-        let (content, cuts) = LongLines::new(UntilStopped { from: head.chain(rest), control }, self.piece);
+        let (content, cuts) = LongLines::new(UntilStopped { from: head.chain(rest), control }, piece);
         let mut lines = Lines::new(self, cuts);
         match searcher.search_reader(&*self.matcher, content, &mut lines) {
             Ok(()) => Ok(lines.into()),
-            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(Found { truncated: true, ..lines.into() }),
+            Err(error) if error.kind() == ErrorKind::TimedOut && control.stopped() => {
+                Ok(Found { truncated: true, ..lines.into() })
+            }
             Err(error) => Err(error),
         }
     }
@@ -149,16 +171,25 @@ fn regex_builder(ignore_case: bool, max_bytes: usize) -> RegexMatcherBuilder {
     builder
 }
 
-/// Compiles a regular expression within the smallest of the limits [`PIECES`] that it fits, which is returned, too.
-fn smallest(pattern: &str, ignore_case: bool) -> Result<(RegexMatcher, (usize, usize)), String> {
+/// Compiles a regular expression within the smallest of the limits [`PIECES`] that it fits, and returns the size of the
+/// pieces that belongs to it.
+fn smallest(pattern: &str, ignore_case: bool) -> Result<(RegexMatcher, usize), String> {
     let mut failed = String::new();
-    for limits in PIECES {
-        match regex_builder(ignore_case, limits.0).build(pattern) {
-            Ok(matcher) => return Ok((matcher, limits)),
+    for (program, piece) in PIECES {
+        match regex_builder(ignore_case, program).build(pattern) {
+            Ok(matcher) => return Ok((matcher, piece)),
             Err(error) => failed = error.to_string(),
         }
     }
     Err(failed)
+}
+
+/// Compiles a regular expression with what must follow a match in a piece of a line.
+fn followed(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, String> {
+    let mut builder = regex_builder(ignore_case, 2 * MAX_COMPILED_BYTES);
+    // The bytes that follow may be any, unlike those of a match, so no line terminator is excluded.
+    builder.line_terminator(None);
+    builder.build(&format!("(?:{pattern})(?s-u:.{{{LOOK_BYTES}}})")).map_err(|error| error.to_string())
 }
 
 /// The lines found in one file.
@@ -275,23 +306,25 @@ impl<'a> Lines<'a> {
         let found =
             if candidate && (is_piece || bytes.len() > MAX_LINE_BYTES) { self.of.find(bytes, split) } else { None };
         let matched = candidate && (!is_piece || found.is_some());
-        let line = shown(number, bytes, matched, found.unwrap_or(0));
+        let line = shown(number, bytes, matched, found.unwrap_or(0), is_piece);
         if matched { self.take_match(line) } else { self.take_other(line) }
     }
 }
 
-/// Returns a line, clipped to what is around an offset if it is very long.
-fn shown(number: u64, bytes: &[u8], matched: bool, around: usize) -> GrepLine {
+/// Returns a line or a piece of one, clipped to what is around an offset if it is very long.
+fn shown(number: u64, bytes: &[u8], matched: bool, around: usize, is_piece: bool) -> GrepLine {
     let mut shown = bytes;
     if bytes.len() > MAX_LINE_BYTES {
         let start = around.saturating_sub(LEAD_BYTES).min(bytes.len() - MAX_LINE_BYTES);
         shown = bytes.get(start..start + MAX_LINE_BYTES).unwrap_or(bytes);
+    }
+    let clipped = is_piece || shown.len() < bytes.len();
+    if clipped {
         // Do not start in the middle of a character.
         let begin = shown.iter().position(|b| (b & 0xc0) != 0x80).unwrap_or(0);
         shown = shown.get(begin..).unwrap_or(shown);
     }
     let text = String::from_utf8_lossy(shown);
-    let clipped = shown.len() < bytes.len();
     let text = if clipped { text.trim_end_matches('\u{fffd}').to_owned() } else { text.into_owned() };
     GrepLine { number, text, matched, clipped }
 }

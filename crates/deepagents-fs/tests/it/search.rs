@@ -391,10 +391,33 @@ async fn a_slow_regular_expression_is_stopped_within_a_line() {
     let local = LocalBackend::open(dir.path()).unwrap();
     let mut query = GrepQuery { regex: true, ..GrepQuery::new("[ab]*a(?:a|b|ab|ba){60}c|needle", p("/f")) };
     query.scope.deadline = Some(Duration::from_millis(200));
+    let started = std::time::Instant::now();
     for found in [local.grep(&State::default(), &query).await, grep(&local, &State::default(), &query).await] {
         let found = found.unwrap();
         assert_eq!((found.matches, found.truncation), (0, Some(Truncation::Deadline)));
     }
+    // Without the limit, it takes minutes.
+    assert!(started.elapsed() < Duration::from_secs(90), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn complex_expressions_find_whole_lines_of_some_thousand_characters() {
+    let dir = tempfile::tempdir().unwrap();
+    let prose = "seven words are in here and more ".repeat(100);
+    std::fs::write(dir.path().join("f"), format!("one\n{prose}\ntwo\n{}\nthree\n", "x ".repeat(300_000))).unwrap();
+    let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    let found = async |pattern: &str, context| {
+        let query = GrepQuery { regex: true, context, ..GrepQuery::new(pattern, p("/f")) };
+        let lines = files.grep(&query).await.unwrap().files.into_iter().flat_map(|file| file.lines);
+        lines.map(|line| (line.number, line.matched, line.clipped)).collect::<Vec<_>>()
+    };
+    for pattern in [r"^(\w+ ){6}.*$", r"seven.{0,3000}more", r"(?x) seven \ words"] {
+        assert_eq!(found(pattern, 0).await, [(2, true, false)], "{pattern}");
+    }
+    let long_words = ["a", "b", "c", "d", "words"].map(|word| word.repeat(60)).join("|");
+    assert_eq!(found(&format!("{long_words}|two"), 0).await, [(3, true, false)]);
+    assert_eq!(found("^two$", 1).await, [(2, false, false), (3, true, false), (4, false, true)]);
+    assert_eq!(found(r"^x( \w){6}", 1).await, [(3, false, false), (4, true, true), (5, false, false)]);
 }
 
 #[tokio::test]
