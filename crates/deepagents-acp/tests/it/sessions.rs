@@ -414,6 +414,28 @@ async fn a_session_that_an_earlier_request_opened_stays_when_a_later_one_is_canc
     assert_eq!(closed.unwrap_err()["code"], -32002, "both were withdrawn");
 }
 
+#[tokio::test]
+async fn a_prompt_behind_a_load_of_its_open_session_is_answered_after_it() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(1)));
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(model.clone()) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    for method in ["session/load", "session/resume"] {
+        let loaded = editor.request(method, json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []}));
+        let cancelled = editor.prompt(&session, "Never mind.");
+        editor.notify("session/cancel", json!({"sessionId": session}));
+        let prompted = editor.prompt(&session, "Still there?");
+        gate.add_permits(1);
+        loaded.await.unwrap().unwrap();
+        assert_eq!(cancelled.await.unwrap().unwrap()["stopReason"], "cancelled", "{method}");
+        assert_eq!(prompted.await.unwrap().unwrap()["stopReason"], "end_turn", "{method}");
+        let last = model.requests().pop().unwrap().messages.last().unwrap().text();
+        assert_eq!(last, "Still there?", "{method}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_being_reloaded_is_closed_once_when_the_editor_disconnects() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
