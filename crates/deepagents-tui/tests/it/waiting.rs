@@ -195,3 +195,30 @@ async fn output_of_the_users_command_is_sent_with_a_message_to_a_background_run_
     assert!(screens.wait_for("Heard.").await, "{}", screens.text());
     assert!(world.told().contains("shell-42") && world.told().contains("look at that"), "{}", world.told());
 }
+
+#[test]
+fn a_message_whose_image_is_being_read_goes_with_its_run_to_the_background() {
+    // One thread reads files, so that the test says when an image is read.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let gate = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
+        let world = World::new([Turn::call("execute", gate), Turn::text("Seen."), Turn::text("Another.")]);
+        std::fs::write(world.dir.path().join("dot.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+        let mut screens = world.screens(Mode::Auto);
+        say(&mut screens, "work").await;
+        assert!(screens.wait_until_live("◌ execute").await, "{:?}", screens.live());
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || drop(held.recv()));
+        say(&mut screens, "look at dot.png").await;
+        assert!(screens.live().join("\n").contains("waiting: look at dot.png"), "{:?}", screens.live());
+        screens.press("ctrl-b").await.unwrap();
+        assert!(screens.wait_for("it continues in the background").await, "{}", screens.text());
+        drop(release);
+        std::fs::write(world.dir.path().join("go"), "").unwrap();
+        assert!(screens.wait_for("is done").await, "{}", screens.text());
+        assert!(world.told().contains("look at dot.png"), "{}", world.told());
+        say(&mut screens, "something else").await;
+        assert!(screens.wait_for("Another.").await && screens.wait_idle().await, "{}", screens.text());
+        assert!(!world.told().contains("look at dot.png"), "{}", world.told());
+    });
+}
