@@ -14,8 +14,8 @@ static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = 
 static FIND_LOCKED: Statement =
     Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live thread} {for update}");
 static FIND_OWNED: Statement = Statement::new(
-    "SELECT key, head, status, {now}, stop FROM thread WHERE id = $2 AND epoch = $3 AND owner IS NOT NULL AND {live thread} \
-     {for update}",
+    "SELECT key, head, status, {now}, stop FROM thread WHERE id = $2 AND epoch = $3 AND owner IS NOT NULL \
+     AND {live thread} {for update}",
 );
 static DELETE_EXPIRED: Statement =
     Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {expired thread} {and theirs})");

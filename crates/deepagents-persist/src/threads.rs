@@ -58,7 +58,8 @@ static COPY: [Statement; 3] = [
     ),
 ];
 static FINISH_COPY: Statement = Statement::new(
-    "UPDATE thread SET head = $2, status = $3, metadata = (SELECT metadata FROM thread WHERE key = $4), parent = $5, stop = $6,
+    "UPDATE thread SET head = $2, status = $3, metadata = (SELECT metadata FROM thread WHERE key = $4), parent = $5,
+        stop = $6,
         bytes = (SELECT {bytes} FROM event WHERE thread = $1) + (SELECT {bytes} FROM snapshot WHERE thread = $1)
      WHERE key = $1",
 );

@@ -223,8 +223,8 @@ impl<H: AgentHost> Server<H> {
         Session::open(self.host.clone(), editor, cwd, mcp_servers, known).await
     }
 
-    /// Takes the next place in the queue of requests that open, change, close or prompt a session. Must be called in the
-    /// order in which the requests arrive.
+    /// Takes the next place in the queue of requests that open, change, close or prompt a session. Must be called in
+    /// the order in which the requests arrive.
     pub(super) fn place(&self, id: &wire::SessionId) -> Place {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.retain(|_, queue| queue.is_used());
