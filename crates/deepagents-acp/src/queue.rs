@@ -1,5 +1,6 @@
 //! A fair queue. Places are taken in the order of the requests, and their owners take turns.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -21,15 +22,20 @@ impl Queue {
     pub(crate) fn place(&self) -> Place {
         // Tokio's mutex is fair: waiters queue in the order of their first poll. Without `unconstrained`, a task that
         // has used up its cooperative budget would not be queued at its first poll.
-        let mut place = tokio::task::unconstrained(self.0.clone().lock_owned()).boxed();
-        match (&mut place).now_or_never() {
-            Some(turn) => future::ready(turn).boxed(),
-            None => place,
-        }
+        polled(tokio::task::unconstrained(self.0.clone().lock_owned()))
     }
 
     /// Whether anyone has a turn or a place.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1
+    }
+}
+
+/// Polls a future once, immediately, so that its beginning does not depend on when it is awaited.
+pub(crate) fn polled<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
+    let mut work = work.boxed();
+    match (&mut work).now_or_never() {
+        Some(done) => future::ready(done).boxed(),
+        None => work,
     }
 }

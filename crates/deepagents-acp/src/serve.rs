@@ -10,11 +10,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite};
+use tokio_util::sync::CancellationToken;
 
 use crate::backlog::Backlog;
 use crate::host::AgentHost;
 use crate::lines::MessageLines;
-use crate::queue::Queue;
+use crate::queue::{Queue, polled};
 use crate::session::Session;
 use crate::wire;
 use sessions::Opened;
@@ -142,36 +143,13 @@ async fn connect<H: AgentHost>(
         .on_receive_request(request!(set_option: SetSessionConfigOptionRequest), wire::on_receive_request!())
         .on_receive_request(
             async move |request: wire::PromptRequest, responder, _connection| {
-                let session = match prompted.session(&request.session_id) {
-                    Ok(session) => session,
-                    Err(error) => return responder.respond_with_error(error),
-                };
-                // Called here and not in the task, so that a cancel that follows immediately applies to it.
-                let queued = session.register_prompt();
-                let cancel = queued.cancel.clone();
-                tokio::spawn(async move {
-                    let withdrawn = responder.cancellation();
-                    let work = session.prompt(request.prompt, queued);
-                    tokio::pin!(work);
-                    let result = tokio::select! {
-                        result = &mut work => result.map(wire::PromptResponse::new),
-                        () = withdrawn.cancelled() => {
-                            cancel.cancel();
-                            work.await.and(Err(wire::Error::request_cancelled()))
-                        }
-                    };
-                    let _ = responder.respond_with_result(result);
-                });
-                Ok(())
+                prompted.answer_prompt(responder, request)
             },
             wire::on_receive_request!(),
         )
         .on_receive_notification(
             async move |notification: wire::CancelNotification, _connection| {
-                // A cancel for an unknown session is ignored.
-                if let Ok(session) = cancelled.session(&notification.session_id) {
-                    session.cancel();
-                }
+                cancelled.cancel(notification.session_id);
                 Ok(())
             },
             wire::on_receive_notification!(),
@@ -187,6 +165,58 @@ impl<H: AgentHost> Server<H> {
 
     fn session(&self, id: &wire::SessionId) -> Result<Arc<Session<H>>, wire::Error> {
         self.sessions().get(id).cloned().ok_or_else(|| wire::no_session(id))
+    }
+
+    /// Answers a prompt. One that follows a request to open, change or close its session waits for the answer to that.
+    fn answer_prompt(
+        self: &Arc<Self>,
+        responder: wire::Responder<wire::PromptResponse>,
+        request: wire::PromptRequest,
+    ) -> Result<(), wire::Error> {
+        let (server, place, cancel) = (self.clone(), self.place(&request.session_id), CancellationToken::new());
+        let cancelled = cancel.clone();
+        // Registered here and not in the task, so that a cancel that follows immediately applies to it.
+        let registered = polled(async move {
+            let _turn = place.await;
+            let session = server.session(&request.session_id)?;
+            let queued = session.register_prompt(cancelled);
+            Ok::<_, wire::Error>((session, queued))
+        });
+        tokio::spawn(async move {
+            let withdrawn = responder.cancellation();
+            let work = async {
+                let (session, queued) = registered.await?;
+                session.prompt(request.prompt, queued).await.map(wire::PromptResponse::new)
+            };
+            tokio::pin!(work);
+            let result = tokio::select! {
+                result = &mut work => result,
+                () = withdrawn.cancelled() => {
+                    cancel.cancel();
+                    work.await.and(Err(wire::Error::request_cancelled()))
+                }
+            };
+            let _ = responder.respond_with_result(result);
+        });
+        Ok(())
+    }
+
+    /// Cancels the prompts of a session that came before. A cancel for an unknown session is ignored.
+    fn cancel(self: &Arc<Self>, id: wire::SessionId) {
+        let (server, mut place) = (self.clone(), self.place(&id));
+        if let Ok(session) = self.session(&id) {
+            session.cancel();
+        }
+        if (&mut place).now_or_never().is_some() {
+            return;
+        }
+        // The session may be opened just now, and prompts may wait for that.
+        tokio::spawn(async move {
+            let _turn = place.await;
+            if let Ok(session) = server.session(&id) {
+                session.cancel();
+            }
+        });
     }
 
     /// Answers a request that opens a session like [`answer`], and sends the session's commands after the response. A

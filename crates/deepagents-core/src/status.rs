@@ -55,6 +55,11 @@ impl FinishReason {
         matches!(self, Self::StepLimit | Self::Cancelled | Self::Deadline | Self::Budget(_))
     }
 
+    /// Returns whether the agent ended the run by itself, with nothing left to do.
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Self::Done | Self::ReturnDirect | Self::Ended)
+    }
+
     /// Returns the reason as text.
     pub fn reason(&self) -> &'static str {
         match self {

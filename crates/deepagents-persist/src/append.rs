@@ -1,6 +1,6 @@
 //! Appending to logs.
 
-use deepagents_core::journal::{Appended, Fence, JournalError, LogPosition, Record, RunStatus, encode};
+use deepagents_core::journal::{Appended, Fence, JournalError, LogPosition, Record, encode};
 
 use crate::blob::{Packed, pack};
 use crate::blobs;
@@ -8,17 +8,17 @@ use crate::convert::signed;
 use crate::error::DatabaseError;
 use crate::executor::{Executor, Param};
 use crate::statement::Statement;
-use crate::thread_row::{OwnedRow, find_owned};
+use crate::thread_row::{LastRun, OwnedRow, find_owned};
 
 static INSERT_EVENT: Statement = Statement::new(
-    "INSERT INTO event (thread, position, at, status, bytes, how, body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    "INSERT INTO event (thread, position, at, status, stop, bytes, how, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
 );
 static ADVANCE: Statement = Statement::new(
     "UPDATE thread SET head = $2, bytes = bytes + $3, updated_at = $4, expires_at = $4 + ttl WHERE key = $1",
 );
 /// A separate statement, because SQLite rewrites every index that contains a column being set, even if its value stays
 /// the same.
-static SET_STATUS: Statement = Statement::new("UPDATE thread SET status = $2 WHERE key = $1");
+static SET_STATUS: Statement = Statement::new("UPDATE thread SET status = $2, stop = $3 WHERE key = $1");
 static STORED: Statement =
     Statement::new("SELECT how, body FROM event WHERE thread = $1 AND position >= $2 ORDER BY position");
 
@@ -29,7 +29,7 @@ pub(crate) struct Batch {
     pub(crate) fence: Fence,
     pub(crate) expected: LogPosition,
     /// Each record with the status it gives the thread, if it sets one.
-    pub(crate) events: Vec<(Packed, Option<RunStatus>)>,
+    pub(crate) events: Vec<(Packed, Option<LastRun>)>,
     pub(crate) bytes: u64,
 }
 
@@ -50,9 +50,7 @@ impl Batch {
                 reason: error.to_string(),
             })?;
             bytes += packed.bytes;
-            // A record sets the status if the result does not depend on the previous status.
-            let (one, other) = (RunStatus::Empty.after([record]), RunStatus::Failed.after([record]));
-            events.push((packed, (one == other).then_some(one)));
+            events.push((packed, record.run_status().map(|(status, stop)| LastRun::new(status, stop))));
         }
         Ok(Self { thread: thread.to_owned(), fence, expected, events, bytes })
     }
@@ -92,18 +90,19 @@ impl Batch {
 
     pub(crate) async fn write(&self, db: &dyn Executor) -> Result<Appended, JournalError> {
         let Some(row) = self.lock(db).await? else { return Ok(self.appended()) };
-        let (mut status, appended) = (row.status, self.appended());
+        let (mut last_run, appended) = (&row.last_run, self.appended());
         for (position, (packed, after)) in (signed(self.expected)..).zip(&self.events) {
-            status = after.unwrap_or(status);
-            let (word, bytes) = (status.as_str(), signed(packed.bytes));
-            let values: [&dyn Param; 7] = [&row.key, &position, &row.now, &word, &bytes, &packed.how, &packed.body];
+            last_run = after.as_ref().unwrap_or(last_run);
+            let (LastRun { status, stop }, bytes) = (last_run, signed(packed.bytes));
+            let values: [&dyn Param; 8] =
+                [&row.key, &position, &row.now, status, stop, &bytes, &packed.how, &packed.body];
             db.execute(&INSERT_EVENT, &values).await?;
             blobs::insert(db, row.key, position, false, packed).await?;
         }
         let (end, bytes) = (signed(appended.end), signed(self.bytes));
         db.execute(&ADVANCE, &[&row.key, &end, &bytes, &row.now]).await?;
-        if status != row.status {
-            db.execute(&SET_STATUS, &[&row.key, &status.as_str()]).await?;
+        if *last_run != row.last_run {
+            db.execute(&SET_STATUS, &[&row.key, &last_run.status, &last_run.stop]).await?;
         }
         Ok(appended)
     }

@@ -26,7 +26,8 @@ const fn shared(word: &'static str, expansion: &'static str) -> Word {
 const WORDS: [Word; 29] = [
     shared(
         "{thread}",
-        "key, id, head, status, owner, lease_until, metadata, created_at, updated_at, expires_at, bytes, {now}, parent",
+        "key, id, head, status, owner, lease_until, metadata, created_at, updated_at, expires_at, bytes, {now}, \
+         parent, stop",
     ),
     shared(
         "{item}",

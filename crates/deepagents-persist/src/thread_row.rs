@@ -1,8 +1,8 @@
 //! Rows of threads.
 
 use deepagents_core::journal::{Fence, JournalError, LogPosition, RunStatus, ThreadInfo, check_thread};
-
-use serde_json::Map;
+use deepagents_core::run::FinishReason;
+use serde_json::{Map, Value};
 
 use crate::convert::{signed, time};
 use crate::error::DatabaseError;
@@ -14,8 +14,8 @@ static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = 
 static FIND_LOCKED: Statement =
     Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live thread} {for update}");
 static FIND_OWNED: Statement = Statement::new(
-    "SELECT key, head, status, {now} FROM thread WHERE id = $2 AND epoch = $3 AND owner IS NOT NULL AND {live thread} \
-     {for update}",
+    "SELECT key, head, status, {now}, stop FROM thread WHERE id = $2 AND epoch = $3 AND owner IS NOT NULL \
+     AND {live thread} {for update}",
 );
 static DELETE_EXPIRED: Statement =
     Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {expired thread} {and theirs})");
@@ -36,8 +36,22 @@ pub(crate) struct ThreadRow {
 pub(crate) struct OwnedRow {
     pub(crate) key: i64,
     pub(crate) end: LogPosition,
-    pub(crate) status: RunStatus,
+    pub(crate) last_run: LastRun,
     pub(crate) now: i64,
+}
+
+/// The status of a thread's last run, and why it ended, as the columns hold them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LastRun {
+    pub(crate) status: &'static str,
+    pub(crate) stop: Option<String>,
+}
+
+impl LastRun {
+    pub(crate) fn new(status: RunStatus, stop: Option<&FinishReason>) -> Self {
+        let name = stop.and_then(|stop| serde_json::to_value(stop).ok());
+        Self { status: status.as_str(), stop: name.as_ref().and_then(Value::as_str).map(str::to_owned) }
+    }
 }
 
 impl ThreadRow {
@@ -69,6 +83,8 @@ impl ThreadRow {
         info.expires_at = row.take::<Option<i64>>(9)?.map(time);
         info.bytes = row.take(10)?;
         info.parent = row.take(12)?;
+        // Other versions may have other reasons.
+        info.stop = row.take::<Option<String>>(13)?.and_then(|name| serde_json::from_value(Value::String(name)).ok());
         let (key, owner) = (row.take(0)?, row.take(4)?);
         Ok(Self { key, owner, lease_until: row.take(5)?, now: row.take(11)?, info })
     }
@@ -137,9 +153,9 @@ pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) ->
     }
     let rows = db.query(&FIND_OWNED, &[&db.now(), &thread, &signed(fence.epoch())]).await?;
     let mut row = rows.into_iter().next().ok_or_else(fenced)?;
-    let (key, end, now) = (row.take(0)?, row.take(1)?, row.take(3)?);
+    let (key, end, now, stop) = (row.take(0)?, row.take(1)?, row.take(3)?, row.take(4)?);
     let word: String = row.take(2)?;
     let status = RunStatus::from_name(&word)
         .ok_or_else(|| db.damaged(format!("thread `{thread}` has {}", unknown_status(&word))))?;
-    Ok(OwnedRow { key, end, status, now })
+    Ok(OwnedRow { key, end, last_run: LastRun { status: status.as_str(), stop }, now })
 }

@@ -14,7 +14,7 @@ use crate::convert::{millis, signed};
 use crate::executor::Executor;
 use crate::log::delete_snapshots;
 use crate::statement::Statement;
-use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert, find_owned, insert};
+use crate::thread_row::{LastRun, ThreadRow, find, find_locked, find_or_insert, find_owned, insert};
 
 /// Identifies the storage: the file, or the table and the server's start time.
 static STORAGE: Statement = Statement::per_database(
@@ -38,13 +38,13 @@ static STATE_AT: Statement = Statement::new(
      SELECT base.at, (SELECT count(*) FROM event WHERE thread = $1 AND position >= base.at AND position < $2) FROM base",
 );
 static STATUS_AT: Statement = Statement::new(
-    "SELECT status FROM event WHERE thread = $1 AND position < $2 AND status IS NOT NULL
+    "SELECT status, stop FROM event WHERE thread = $1 AND position < $2 AND status IS NOT NULL
      ORDER BY position DESC LIMIT 1",
 );
 static COPY: [Statement; 3] = [
     Statement::new(
-        "INSERT INTO event (thread, position, at, status, bytes, how, body)
-            SELECT $3, position, at, status, bytes, how, body FROM event WHERE thread = $1 AND position < $2
+        "INSERT INTO event (thread, position, at, status, stop, bytes, how, body)
+            SELECT $3, position, at, status, stop, bytes, how, body FROM event WHERE thread = $1 AND position < $2
             ORDER BY position",
     ),
     Statement::new(
@@ -59,6 +59,7 @@ static COPY: [Statement; 3] = [
 ];
 static FINISH_COPY: Statement = Statement::new(
     "UPDATE thread SET head = $2, status = $3, metadata = (SELECT metadata FROM thread WHERE key = $4), parent = $5,
+        stop = $6,
         bytes = (SELECT {bytes} FROM event WHERE thread = $1) + (SELECT {bytes} FROM snapshot WHERE thread = $1)
      WHERE key = $1",
 );
@@ -166,12 +167,13 @@ async fn copy_one(
     if events != end - base {
         return Err(no_state("it was pruned"));
     }
-    let status: String = if position == source.info.end {
-        source.info.status.as_str().to_owned()
+    let (status, stop): (String, Option<String>) = if position == source.info.end {
+        let last_run = LastRun::new(source.info.status, source.info.stop.as_ref());
+        (last_run.status.to_owned(), last_run.stop)
     } else {
         match db.query(&STATUS_AT, &[&source.key, &end]).await?.pop() {
-            Some(mut row) => row.take(0)?,
-            None => if base == 0 { RunStatus::Empty } else { RunStatus::Ended }.as_str().to_owned(),
+            Some(mut row) => (row.take(0)?, row.take(1)?),
+            None => (if base == 0 { RunStatus::Empty } else { RunStatus::Ended }.as_str().to_owned(), None),
         }
     };
     // Another process may have created a thread of that name in the meantime.
@@ -179,7 +181,7 @@ async fn copy_one(
         return Err(JournalError::Exists { thread: to.to_owned() });
     };
     db.execute_all(&COPY, &[&source.key, &end, &copy.key]).await?;
-    db.execute(&FINISH_COPY, &[&copy.key, &end, &status, &source.key, &parent]).await?;
+    db.execute(&FINISH_COPY, &[&copy.key, &end, &status, &source.key, &parent, &stop]).await?;
     Ok(())
 }
 

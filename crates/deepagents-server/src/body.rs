@@ -7,9 +7,9 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::deserialize::from_value;
 use crate::error::ApiError;
 
 /// A required JSON body.
@@ -23,24 +23,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         if bytes.is_empty() {
             return Err(ApiError::invalid("The request needs a body, which may be {}"));
         }
-        let mut json = serde_json::Deserializer::from_slice(&bytes);
-        let read = serde_path_to_error::deserialize(&mut json).map_err(|error| with_field(&error));
-        let read = read.and_then(|read| json.end().map(|()| read).map_err(|error| error.to_string()));
+        let json = serde_json::from_slice(&bytes).map_err(|error| error.to_string());
+        let read = json.and_then(from_value);
         read.map(Self).map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
     }
-}
-
-/// Returns the error message, preceded by the name of the field if there is one.
-pub(crate) fn with_field(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    match error.path().iter().next() {
-        None | Some(serde_path_to_error::Segment::Unknown) => error.inner().to_string(),
-        Some(_) => format!("`{}`: {}", error.path(), error.inner()),
-    }
-}
-
-/// Deserialises a field that may be absent. Null is an error unless `T` accepts it.
-pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// How long a client may take to send a body.

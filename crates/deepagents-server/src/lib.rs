@@ -27,6 +27,7 @@ mod assistants;
 mod auth;
 mod body;
 mod crons;
+mod deserialize;
 mod error;
 mod guard;
 mod ids;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::assistants;
@@ -86,7 +86,7 @@ async fn call(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
     let said = call.arguments.messages.or_else(|| call.arguments.message.map(Value::String));
     let said = said.ok_or_else(|| RpcError::invalid("a call needs `message`"))?;
     let mut body = RunCreate::new(&call.name);
-    body.input = Some(json!({"messages": said}));
+    body.input = Some(Map::from_iter([("messages".to_owned(), said)]));
     let run = start(app, call.arguments.thread_id.as_deref(), body).await?;
     let values = joined(app, &run).await?;
     let failed = values.get("__error__").and_then(|error| error.get("message")?.as_str());

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::deserialize::from_value;
 use crate::error::ApiError;
 
 /// A request, or a notification if it has no id.
@@ -47,17 +48,16 @@ impl From<ApiError> for RpcError {
 
 /// Parses a request, or returns the error response if the body is not one.
 pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
-    serde_json::from_slice(body).map_err(|error: serde_json::Error| {
-        let code = if error.is_data() { -32600 } else { -32700 };
-        let error = json!({"code": code, "message": error.to_string()});
-        let answer = json!({"jsonrpc": "2.0", "id": null, "error": error});
+    let json = serde_json::from_slice(body).map_err(|error| (-32700, error.to_string()));
+    json.and_then(|json| from_value(json).map_err(|error| (-32600, error))).map_err(|(code, message)| {
+        let answer = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
         Box::new((StatusCode::BAD_REQUEST, Json(answer)).into_response())
     })
 }
 
 /// Parses the parameters of a request.
 pub(crate) fn params<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
-    T::deserialize(params).map_err(|error| RpcError::invalid(error.to_string()))
+    from_value(params.clone()).map_err(RpcError::invalid)
 }
 
 /// Builds the response to a request.

@@ -177,12 +177,10 @@ impl<H: AgentHost> Server<H> {
             return Err(wire::no_session(id));
         }
         let session = self.open(connection, id.clone(), thread.as_ref(), cwd, servers).await?;
-        let open = self.session(id).ok();
-        // What its run says until it ends is part of the conversation. Further prompts wait.
-        let turn = match &open {
-            Some(open) => Some(open.stop().await),
-            None => None,
-        };
+        if let Ok(open) = self.session(id) {
+            // What its run says until it ends is part of the conversation. Further prompts wait for the answer.
+            open.stop().await;
+        }
         if replay == Replay::Conversation
             && let Err(error) = session.replay_conversation().await
         {
@@ -192,8 +190,6 @@ impl<H: AgentHost> Server<H> {
         // Whoever removes a session ends it: it is gone if the editor has disconnected meanwhile.
         let before = self.sessions().insert(id.clone(), session.clone());
         let replaces = before.is_some();
-        open.iter().for_each(|open| open.cancel());
-        drop(turn);
         if let Some(before) = before {
             end(before).await;
         }
@@ -227,9 +223,9 @@ impl<H: AgentHost> Server<H> {
         Session::open(self.host.clone(), editor, cwd, mcp_servers, known).await
     }
 
-    /// Takes the next place in the queue of requests that open, change and close a session. Must be called in the order
-    /// in which the requests arrive.
-    fn place(&self, id: &wire::SessionId) -> Place {
+    /// Takes the next place in the queue of requests that open, change, close or prompt a session. Must be called in
+    /// the order in which the requests arrive.
+    pub(super) fn place(&self, id: &wire::SessionId) -> Place {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.retain(|_, queue| queue.is_used());
         openings.entry(id.clone()).or_default().place()

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::editor::Editor;
 use crate::host::{AgentHost, HostError, McpServer, SessionAgent};
 use crate::policy::{Mode, Policy};
-use crate::queue::{Place, Queue, Turn};
+use crate::queue::{Place, Queue};
 use crate::setup::SessionSetup;
 use crate::wire;
 
@@ -50,7 +50,7 @@ static NEXT_INSTANCE_ID: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct QueuedPrompt {
     number: u64,
     /// Cancelled when the editor cancels the prompt.
-    pub(crate) cancel: CancellationToken,
+    cancel: CancellationToken,
     /// Place among the prompts of the session.
     place: Place,
 }
@@ -143,8 +143,8 @@ impl<H: AgentHost> Session<H> {
 
     /// Registers a prompt, so that a later cancel applies to it and later prompts wait for it. Must be called in the
     /// order in which prompts arrive.
-    pub(crate) fn register_prompt(&self) -> QueuedPrompt {
-        let (number, cancel) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
+    pub(crate) fn register_prompt(&self, cancel: CancellationToken) -> QueuedPrompt {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, cancel.clone());
         QueuedPrompt { number, cancel, place: self.turns.place() }
     }
@@ -160,15 +160,15 @@ impl<H: AgentHost> Session<H> {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
-    /// Cancels the prompts and waits until they have ended. Later ones wait until the turn is dropped.
-    pub(crate) async fn stop(&self) -> Turn {
+    /// Cancels the prompts and waits until they have ended.
+    pub(crate) async fn stop(&self) {
         self.cancel();
-        self.turns.place().await
+        drop(self.turns.place().await);
     }
 
     /// Closes the session once its prompts and changes have ended.
     pub(crate) async fn close(&self) {
-        drop(self.stop().await);
+        self.stop().await;
         if let Some(hooks) = self.agent().hooks {
             hooks.session_end(self.thread(), "exit").await;
         }

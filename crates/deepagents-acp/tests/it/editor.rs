@@ -49,6 +49,8 @@ pub(crate) struct Host {
     pub(crate) gate: Option<(Option<&'static str>, Arc<Semaphore>)>,
     /// One permit for each closed session.
     pub(crate) closed: Arc<Semaphore>,
+    /// The instances of sessions that were closed.
+    pub(crate) instances: Arc<Mutex<Vec<u64>>>,
 }
 
 /// A model that may stop before the end of a response.
@@ -99,6 +101,7 @@ impl Host {
             made,
             gate: None,
             closed,
+            instances: Arc::default(),
         }
     }
 
@@ -175,7 +178,8 @@ impl AgentHost for Host {
         thread.metadata.get("model")?.as_str().map(str::to_owned)
     }
 
-    async fn closed(&self, _setup: &SessionSetup) {
+    async fn closed(&self, setup: &SessionSetup) {
+        self.instances.lock().unwrap().push(setup.instance_id());
         self.closed.add_permits(1);
     }
 

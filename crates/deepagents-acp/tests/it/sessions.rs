@@ -6,10 +6,11 @@ use std::time::Duration;
 use deepagents::core::journal::{Claim, Journal, Record, RecordUpdate};
 use deepagents::core::model::StopReason;
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{ToolContext, ToolError, tool_fn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::editor::{Editor, Host, allows};
+use crate::editor::{Editor, Host, TIMEOUT, allows};
 
 #[tokio::test]
 async fn a_loaded_session_is_replayed_and_can_continue() {
@@ -411,4 +412,60 @@ async fn a_session_that_an_earlier_request_opened_stays_when_a_later_one_is_canc
     gate.add_permits(2);
     let closed = editor.call("session/close", json!({"sessionId": session})).await;
     assert_eq!(closed.unwrap_err()["code"], -32002, "both were withdrawn");
+}
+
+#[tokio::test]
+async fn a_prompt_behind_a_load_of_its_open_session_is_answered_after_it() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(1)));
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(model.clone()) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    for method in ["session/load", "session/resume"] {
+        let loaded = editor.request(method, json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []}));
+        let cancelled = editor.prompt(&session, "Never mind.");
+        editor.notify("session/cancel", json!({"sessionId": session}));
+        let prompted = editor.prompt(&session, "Still there?");
+        gate.add_permits(1);
+        loaded.await.unwrap().unwrap();
+        assert_eq!(cancelled.await.unwrap().unwrap()["stopReason"], "cancelled", "{method}");
+        assert_eq!(prompted.await.unwrap().unwrap()["stopReason"], "end_turn", "{method}");
+        let last = model.requests().pop().unwrap().messages.last().unwrap().text();
+        assert_eq!(last, "Still there?", "{method}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_being_reloaded_is_closed_once_when_the_editor_disconnects() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+
+    let dir = tempfile::tempdir().unwrap();
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let (at_work, wait) = (Arc::new(Semaphore::new(0)), std::sync::Mutex::new(wait));
+    let tell = at_work.clone();
+    // A tool that does not notice that it is cancelled.
+    let work = tool_fn("work", "Works.", move |_: Nothing, _: ToolContext| {
+        tell.add_permits(1);
+        let _ = tokio::task::block_in_place(|| wait.lock().unwrap().recv());
+        async { Ok::<_, ToolError>("Done.".to_owned()) }
+    });
+    let model = ScriptedModel::new([Turn::call("work", json!({}))]);
+    let host = Host { tool: Some(Arc::new(work)), ..Host::new(model) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let prompted = editor.prompt(&session, "Work.");
+    tokio::time::timeout(TIMEOUT, at_work.acquire()).await.expect("the call begins").unwrap().forget();
+    let loaded = editor.request("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []}));
+    // The load waits for the end of the run.
+    assert_eq!(prompted.await.unwrap().unwrap()["stopReason"], "cancelled");
+    let disconnected = tokio::spawn(editor.disconnect());
+    loaded.await.expect_err("the connection is gone");
+    drop(release);
+    disconnected.await.unwrap();
+    host.wait_closed().await;
+    host.wait_closed().await;
+    let closed = host.instances.lock().unwrap().clone();
+    assert!(closed.len() == 2 && closed[0] != closed[1], "{closed:?}");
 }

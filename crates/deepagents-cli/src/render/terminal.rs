@@ -160,7 +160,7 @@ impl Live {
 
     /// Whether a resumed run had its answer before this process showed anything.
     fn is_answered_before(&self, ending: &Ending, outcome: &Outcome) -> bool {
-        matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended)
+        outcome.stop.is_complete()
             && self.last != LastShown::Text
             && ending.tally.answers == 0
             && !outcome.text().trim().is_empty()

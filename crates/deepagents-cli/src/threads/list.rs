@@ -51,7 +51,7 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
     // A stack: the next thread to show is at the end.
     let mut left: Vec<(usize, ThreadInfo)> = threads.into_iter().rev().map(|thread| (0, thread)).collect();
     while let Some((depth, thread)) = left.pop() {
-        let (age, standing, title) = (age(now, thread.updated_at), status_word(&thread), title(&thread));
+        let (age, standing, title) = (age(now, thread.updated_at), standing(&thread), title(&thread));
         let id = if depth == 0 { thread.id.as_str() } else { thread.id.rsplit('/').next().unwrap_or_default() };
         let id = format!("{}{id}", "  ".repeat(depth));
         lines.push(format!("{id:<8}  {age:>4}  {standing:<11}  {title}"));
@@ -88,14 +88,25 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
         "bytes": thread.bytes,
     });
     if let Some(fields) = document.as_object_mut() {
+        fields.extend(thread.stop.iter().map(|stop| ("stop".to_owned(), json!(stop))));
         fields.extend(thread.parent.iter().map(|parent| ("parent".to_owned(), json!(parent))));
         fields.extend(thread.damage.iter().map(|damage| ("damage".to_owned(), json!(damage))));
     }
     document
 }
 
+/// Returns a thread's status in one word, and instead of `ended` the reason if the task may be unfinished.
+pub(super) fn standing(thread: &ThreadInfo) -> String {
+    let status = status_word(thread);
+    let stop = thread.stop.as_ref().filter(|stop| thread.status == RunStatus::Ended && !stop.is_complete());
+    match stop.filter(|_| thread.damage.is_none()).map(|stop| json!(stop)) {
+        Some(Value::String(reason)) => reason,
+        _ => status.to_owned(),
+    }
+}
+
 /// Returns a thread's status in one word.
-pub(super) fn status_word(thread: &ThreadInfo) -> &'static str {
+fn status_word(thread: &ThreadInfo) -> &'static str {
     match (thread.status, &thread.owner) {
         _ if thread.damage.is_some() => "damaged",
         (RunStatus::Open, Some(_)) if !is_gone(thread) => "running",

@@ -42,7 +42,7 @@ pub(super) async fn show(
         });
         return Ok(json_text(&document)?);
     }
-    let mut out = format!("thread {} · {} · {} records\n", info.id, list::status_word(info), info.end);
+    let mut out = format!("thread {} · {} · {} records\n", info.id, list::standing(info), info.end);
     out += &conversation(&state);
     if !decided.is_empty() {
         let lines: Vec<String> = decided.iter().map(Decided::line).collect();

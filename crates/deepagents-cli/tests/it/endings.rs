@@ -184,8 +184,9 @@ fn a_terminated_run_stops_where_it_is_and_can_be_resumed() {
 }
 
 #[test]
-fn a_run_ended_by_ctrl_c_resumes_without_a_new_message() {
+fn a_run_ended_by_ctrl_c_resumes_as_it_says_without_a_new_message() {
     let (stopped, rest, last) = stopped_and_gone_on_with("-INT");
+    assert!(stopped.err.contains("Go on with `deepagents run --continue --root "), "{stopped:?}");
     assert_eq!((stopped.code, rest.code, rest.out.as_str()), (Some(130), Some(0), "All done.\n"), "{rest:?}");
     assert!(last.contains("Wrote /a.txt"), "{last}");
 }

@@ -659,3 +659,21 @@ fn a_call_is_shown_with_its_own_result_when_a_provider_repeats_an_id() {
     assert!(calls[0] == "✓ ls /" && calls[2] == "✓ ls /", "{shown}");
     assert!(calls[1].starts_with("✗ read_file /none.txt  /none.txt does not exist") && calls.len() == 3, "{shown}");
 }
+
+#[test]
+fn the_list_says_why_a_run_stopped_whose_task_may_be_unfinished() {
+    let look = || Reply::Call("ls", json!({"path": "/"}));
+    let place = Place::new();
+    let server = Server::start([look(), text("All done."), text("Done too.")]);
+    assert_eq!(finish(place.run(&server).args(["--max-turns", "1", "Look"])).code, Some(1));
+    let standing = || (place.threads(&["list"]).out, place.json(&["list", "--json"])[0].clone());
+    let (lines, info) = standing();
+    assert!(lines.contains("  step_limit   Look"), "{lines}");
+    assert_eq!((&info["status"], &info["stop"]), (&json!("ended"), &json!("step_limit")));
+    let shown = place.threads(&["show", info["id"].as_str().unwrap()]).out;
+    assert!(shown.contains(" · step_limit · "), "{shown}");
+    assert_eq!(finish(place.run(&server).args(["--continue", "Go on"])).code, Some(0));
+    let (lines, info) = standing();
+    assert!(lines.contains("  ended        Look"), "{lines}");
+    assert_eq!((&info["status"], &info["stop"]), (&json!("ended"), &json!("done")));
+}

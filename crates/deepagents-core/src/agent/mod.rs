@@ -6,6 +6,7 @@ mod call_tool;
 mod child;
 mod child_events;
 mod child_scope;
+mod latest_state;
 mod load_state;
 mod log_replay;
 mod thread_access;
@@ -27,6 +28,7 @@ pub use builder::{AgentBuilder, AgentOptions, BuildError};
 pub use child::ChildOutcome;
 pub use child_events::ChildEvent;
 pub use child_scope::ChildScope;
+pub use latest_state::LatestState;
 pub use log_replay::LogReplay;
 pub use thread_access::{RewindPlan, RewindResult, ThreadAccess};
 

@@ -9,7 +9,8 @@ use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{Error, Result};
 use crate::ids::{CallId, LogPosition};
 use crate::journal::{
-    self, Checkpoint, Claim, Journal, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo, ThreadUsage,
+    self, Checkpoint, Claim, Journal, JournalError, Lease, LogEntry, Record, RecordUpdate, RetentionPolicy,
+    SubAgentInfo, ThreadUsage,
 };
 use crate::machine::{BudgetUsage, Machine, Node};
 use crate::message::{MessageOp, Messages, check_last_results, pending_at};
@@ -296,6 +297,37 @@ impl ThreadAccess {
     pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
         let nothing = |_, _| async { Ok::<_, Error>(RewindPlan::default()) };
         Ok(self.rewind_with(thread, to, nothing).await?.end)
+    }
+
+    /// Makes a thread continue from an earlier position as [`rewind`](Self::rewind) does, unless something was appended
+    /// after its log ended at `end`. If it was this rewind, returns the position after it.
+    ///
+    /// # Errors
+    /// As [`rewind`](Self::rewind). Also returns [`JournalError::Conflict`] if
+    /// something else was appended.
+    pub async fn rewind_from(&self, thread: &str, end: LogPosition, to: LogPosition) -> Result<LogPosition> {
+        let lease = self.claim_thread(thread, "rewind").await?;
+        let done = self.append_rewind_from(&lease, end, to).await;
+        give_up(lease).await;
+        done
+    }
+
+    async fn append_rewind_from(&self, lease: &Lease, end: LogPosition, to: LogPosition) -> Result<LogPosition> {
+        // Nobody else appends while the thread is claimed.
+        let since = lease.journal().read(lease.thread(), end..LogPosition::MAX).await?;
+        match since.as_slice() {
+            [] => {
+                let nothing = |_, _| async { Ok::<_, Error>(RewindPlan::default()) };
+                Ok(self.append_rewind(lease, to, nothing).await?.end)
+            }
+            [LogEntry { record: Record::Rewind { to: earlier, .. }, position, .. }] if *earlier == to => {
+                Ok(position.saturating_add(1))
+            }
+            [.., last] => {
+                let (thread, found) = (lease.thread().to_owned(), last.position.saturating_add(1));
+                Err(JournalError::Conflict { thread, expected: end, found }.into())
+            }
+        }
     }
 
     /// Makes a thread continue from an earlier position, together with data outside its log, such as files on disk.

@@ -34,7 +34,12 @@ pub async fn load_each(
     let wanted: BTreeSet<LogPosition> = positions.iter().copied().collect();
     let mut folds: BTreeMap<LogPosition, Replay> = BTreeMap::new();
     for at in wanted {
-        let fold = match follow(journal, thread, &folds, at).await? {
+        let last = folds.last_key_value().map(|(_, last)| last.clone());
+        let followed = match last {
+            Some(last) => follow(journal, thread, last, at, |to| folds.get(&to).cloned()).await?,
+            None => None,
+        };
+        let fold = match followed {
             Some(fold) => fold,
             None => load_replay(journal, thread, schema.clone(), Some(at)).await?.replay,
         };
@@ -44,16 +49,15 @@ pub async fn load_each(
     states.map(|fold| fold.result_so_far(thread)).collect()
 }
 
-/// Continues from the last of the replays to a later position. Returns `None` if the records between do not determine
-/// the state: some are damaged, or the log is rewound to a position that has no replay here.
-async fn follow(
+/// Continues a replay to a later position. Returns `None` if the records between do not determine the state: some are
+/// damaged, or the log is rewound to a position for which `replay_at` has no replay.
+pub(crate) async fn follow(
     journal: &dyn Journal,
     thread: &str,
-    folds: &BTreeMap<LogPosition, Replay>,
+    mut fold: Replay,
     to: LogPosition,
+    replay_at: impl Fn(LogPosition) -> Option<Replay>,
 ) -> Result<Option<Replay>, JournalError> {
-    let Some((_, last)) = folds.last_key_value() else { return Ok(None) };
-    let mut fold = last.clone();
     while fold.end < to {
         let page = fold.end..to.min(fold.end + PAGE);
         let entries = match journal.read(thread, page.clone()).await {
@@ -66,8 +70,8 @@ async fn follow(
         }
         for entry in entries {
             if let Record::Rewind { to, turn, .. } = entry.record {
-                let Some(there) = folds.get(&to) else { return Ok(None) };
-                fold = there.clone();
+                let Some(there) = replay_at(to) else { return Ok(None) };
+                fold = there;
                 fold.rewound(turn, entry.position);
             } else if fold.take(thread, entry.record).is_err() {
                 // The fallback, `load_replay`, finds out whether the record matters.

@@ -42,6 +42,7 @@ pub(crate) use intact::{load_intact, read_intact};
 pub use lease::Lease;
 pub use load::load;
 pub(crate) use load::{LoadedReplay, load_replay};
+pub(crate) use load_each::follow;
 pub use load_each::load_each;
 pub use memory::MemoryJournal;
 pub use process::ProcessIdentity;

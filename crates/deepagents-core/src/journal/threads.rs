@@ -123,6 +123,9 @@ pub struct ThreadInfo {
     pub end: LogPosition,
     /// The status of its last run.
     pub status: RunStatus,
+    /// Why its last run ended, unless it failed. `None` also if the run ended before journals stored the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<FinishReason>,
     /// The owner, while its lease is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -163,6 +166,7 @@ impl ThreadInfo {
             parent: None,
             end: 0,
             status: RunStatus::Empty,
+            stop: None,
             owner: None,
             metadata: Map::new(),
             created_at: at,
@@ -181,13 +185,7 @@ impl RunStatus {
     /// Returns the status after further records.
     #[must_use]
     pub fn after<'a>(self, records: impl IntoIterator<Item = &'a Record>) -> Self {
-        records.into_iter().fold(self, |status, record| match record {
-            Record::RunStarted { .. } | Record::RunResumed { .. } => Self::Open,
-            Record::RunFinished { stop: Some(FinishReason::Interrupted), .. } => Self::Interrupted,
-            Record::RunFinished { stop: Some(_), .. } => Self::Ended,
-            Record::RunFinished { stop: None, .. } => Self::Failed,
-            _ => status,
-        })
+        records.into_iter().filter_map(Record::run_status).last().map_or(self, |(status, _)| status)
     }
 
     /// Returns whether a worker may claim a thread with this status.
@@ -209,6 +207,22 @@ impl RunStatus {
     /// Returns the status with this name.
     pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+impl Record {
+    /// Returns the status that the record gives the last run of its thread, with the reason if it ends the run. Returns
+    /// `None` if the record does not change the status.
+    pub fn run_status(&self) -> Option<(RunStatus, Option<&FinishReason>)> {
+        match self {
+            Self::RunStarted { .. } | Self::RunResumed { .. } => Some((RunStatus::Open, None)),
+            Self::RunFinished { stop: None, .. } => Some((RunStatus::Failed, None)),
+            Self::RunFinished { stop: Some(stop @ FinishReason::Interrupted), .. } => {
+                Some((RunStatus::Interrupted, Some(stop)))
+            }
+            Self::RunFinished { stop: Some(stop), .. } => Some((RunStatus::Ended, Some(stop))),
+            _ => None,
+        }
     }
 }
 

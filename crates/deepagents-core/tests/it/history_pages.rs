@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use deepagents_core::agent::Agent;
+use deepagents_core::agent::{Agent, LatestState};
 use deepagents_core::journal::{
     Checkpoint, CheckpointSource, Journal, JournalError, LogEntry, LogPosition, MemoryJournal, Record, RetentionPolicy,
     checkpoints, load, load_each,
@@ -206,4 +206,31 @@ async fn loading_several_states_equals_loading_each_one() {
     assert!(load_each(&*journal, "t", schema.clone(), &[end, end + 1]).await.is_err());
     agent.prune("t", &RetentionPolicy::From(end / 2)).await.unwrap();
     assert!(load_each(&*journal, "t", schema, &[1]).await.is_err());
+}
+
+#[tokio::test]
+async fn the_latest_state_is_read_from_what_was_appended_also_after_a_rewind_and_in_a_new_thread() {
+    let journal = Arc::new(Counted::default());
+    let agent = talker(journal.clone());
+    let mut latest = LatestState::new(&agent.threads().unwrap(), "t");
+    assert_eq!(latest.read().await.unwrap().1, 0);
+    let mut ends = vec![0];
+    for n in 0..5 {
+        agent.invoke(RunInput::new(format!("{n}")).thread("t")).await.unwrap();
+        let before = journal.entries.load(Ordering::Relaxed);
+        let (state, end) = latest.read().await.unwrap();
+        assert_eq!(state.messages(), agent.state("t").await.unwrap().messages(), "{n}");
+        let read = journal.entries.load(Ordering::Relaxed) - before;
+        assert!(n == 0 || read == end - ends[n], "{read} entries of {end} are read after {ends:?}");
+        ends.push(end);
+    }
+    agent.rewind("t", ends[2]).await.unwrap();
+    let (state, end) = latest.read().await.unwrap();
+    assert_eq!((state.messages(), end), (agent.state("t").await.unwrap().messages(), ends[5] + 1));
+    journal.threads().delete("t").await.unwrap();
+    assert!(latest.read().await.unwrap().0.messages().is_empty());
+    for _ in 0..9 {
+        agent.invoke(RunInput::new("anew").thread("t")).await.unwrap();
+    }
+    assert_eq!(latest.read().await.unwrap().0.messages(), agent.state("t").await.unwrap().messages());
 }

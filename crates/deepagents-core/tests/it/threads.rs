@@ -252,3 +252,26 @@ async fn dropping_a_change_halfway_releases_the_thread() {
     assert!(rewind.now_or_never().is_none());
     said(&agent, "t", "a").await;
 }
+
+#[tokio::test]
+async fn a_rewind_from_an_end_that_has_moved_is_a_conflict_unless_it_was_this_rewind() {
+    let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
+    said(&agent, "t", "a").await;
+    let threads = agent.threads().unwrap();
+    let end = async || threads.journal().threads().get("t").await.unwrap().unwrap().end;
+    let to = end().await;
+    said(&agent, "t", "b").await;
+    let left = end().await;
+    agent.update_state("t", Update::message(Message::user("c"))).await.unwrap();
+    let refused = threads.rewind_from("t", left, to).await.unwrap_err();
+    assert!(
+        matches!(&refused, Error::Journal(JournalError::Conflict { expected, .. }) if *expected == left),
+        "{refused}"
+    );
+    assert_eq!(agent.state("t").await.unwrap().messages().len(), 5);
+    let left = end().await;
+    let rewound = threads.rewind_from("t", left, to).await.unwrap();
+    assert_eq!((rewound, agent.state("t").await.unwrap().messages().len()), (left + 1, 2));
+    assert_eq!(threads.rewind_from("t", left, to).await.unwrap(), rewound);
+    assert_eq!(end().await, rewound);
+}

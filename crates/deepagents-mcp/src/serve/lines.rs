@@ -17,6 +17,9 @@ const MAX_LINE_BYTES: usize = 16 << 20;
 /// Method that replaces an unusable request, so that it is answered under its ID with the error in its parameters.
 pub(super) const UNUSABLE: &str = "unusable";
 
+/// A list without requests, which is answered with an error that has no ID.
+const NO_REQUESTS: &str = "[]";
+
 /// Returns a reader that passes lines on once they are complete. The last one needs no newline.
 pub(super) fn readable_lines(read: impl AsyncRead + Send + Unpin + 'static) -> impl AsyncRead + Send + Unpin + 'static {
     StreamReader::new(FramedRead::new(read, ReadableLines::default()))
@@ -27,18 +30,18 @@ pub(super) fn readable_lines(read: impl AsyncRead + Send + Unpin + 'static) -> i
 struct ReadableLines {
     /// Length of the part of the buffer that has no newline.
     searched: usize,
-    /// The oversized line being skipped.
-    too_long: Option<Outline>,
+    /// The oversized line being skipped, and whether it holds several messages.
+    too_long: Option<(Outline, bool)>,
 }
 
 impl ReadableLines {
     /// Completes a line, or the oversized line that it is the end of.
     fn complete(&mut self, line: &[u8]) -> Bytes {
-        let Some(mut outline) = self.too_long.take() else { return readable(line).into() };
+        let Some((mut outline, is_list)) = self.too_long.take() else { return readable(line).into() };
         outline.push(line);
         let why = format!("the request is longer than {} MiB", MAX_LINE_BYTES >> 20);
-        let answered = |id| unusable(&id, &ErrorData::invalid_request(why, None)) + "\n";
-        outline.asked().map(answered).unwrap_or_default().into()
+        let answered = outline.asked().map(|id| unusable(&id, &ErrorData::invalid_request(why, None)));
+        answered.or_else(|| is_list.then(|| NO_REQUESTS.to_owned())).map(|line| line + "\n").unwrap_or_default().into()
     }
 }
 
@@ -56,7 +59,8 @@ impl Decoder for ReadableLines {
         }
         self.searched = bytes.len();
         if self.too_long.is_some() || bytes.len() > MAX_LINE_BYTES {
-            self.too_long.get_or_insert_default().push(bytes);
+            let begun = || (Outline::default(), is_list(bytes));
+            self.too_long.get_or_insert_with(begun).0.push(bytes);
             self.searched = 0;
             bytes.clear();
         }
@@ -101,8 +105,15 @@ fn mended(line: &str) -> String {
             let why = format!("{:?} at column {}", problem.classify(), problem.column());
             unusable(&id, &ErrorData::parse_error("the request is not JSON", Some(why.into())))
         }
+        // What is left of several requests is refused like an empty list: their IDs are not known.
+        None if is_list(mended.as_bytes()) => NO_REQUESTS.to_owned(),
         None => mended,
     }
+}
+
+/// Returns whether a line holds several messages.
+fn is_list(line: &[u8]) -> bool {
+    line.trim_ascii_start().first() == Some(&b'[')
 }
 
 /// Returns a message that names its protocol. A request that is not of the form of one is replaced by one that is

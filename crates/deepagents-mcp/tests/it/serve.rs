@@ -226,3 +226,40 @@ async fn several_requests_on_a_line_and_requests_without_a_version_are_answered(
     answered.sort_unstable();
     assert_eq!(answered, [1, 2, 3]);
 }
+
+#[tokio::test]
+async fn several_messages_on_a_line_that_are_no_requests_are_refused_one_by_one() {
+    let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
+    let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let broken = format!("[{}, {{\"id\":", ping(1));
+    let long = format!("[\"{}\", {}]", "x".repeat(17 << 20), ping(2));
+    for (line, refusals) in [
+        ("[]".to_owned(), 1),
+        ("[1]".to_owned(), 1),
+        ("[1, \"x\", null]".to_owned(), 3),
+        ("[[]]".to_owned(), 1),
+        ("[{}, {\"id\": 9}]".to_owned(), 2),
+        ("[".to_owned(), 1),
+        (broken, 1),
+        (long, 1),
+    ] {
+        client.raw(&line).await;
+        for _ in 0..refusals {
+            let refused = client.read().await;
+            let short: String = line.chars().take(40).collect();
+            assert_eq!(
+                (&refused["id"], &refused["error"]["code"]),
+                (&json!(null), &json!(-32600)),
+                "{short}: {refused}"
+            );
+        }
+    }
+    client.send(&json!([1, ping(3), []])).await;
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let answer = client.read().await;
+        answers.push((answer["id"].clone(), answer["error"]["code"].clone()));
+    }
+    answers.sort_by_key(|(id, _)| id.is_null());
+    assert_eq!(answers, [(json!(3), json!(null)), (json!(null), json!(-32600)), (json!(null), json!(-32600))]);
+}

@@ -1,9 +1,14 @@
 //! A hand-written client, message by message.
 
+use std::time::Duration;
+
 use deepagents_mcp::serve::AgentServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
+
+/// How long a test waits for a message, which is far longer than a busy machine takes: only what hangs takes longer.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A client on the pipes of a server.
 pub(crate) struct Client {
@@ -49,7 +54,8 @@ impl Client {
 
     /// Returns the next message.
     pub(crate) async fn read(&mut self) -> Value {
-        serde_json::from_str(&self.read.next_line().await.unwrap().unwrap()).unwrap()
+        let line = tokio::time::timeout(TIMEOUT, self.read.next_line()).await.expect("the server is silent");
+        serde_json::from_str(&line.unwrap().unwrap()).unwrap()
     }
 
     /// Sends a tool call without waiting for the response.

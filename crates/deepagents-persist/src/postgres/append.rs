@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::journal::{Appended, JournalError, RunStatus};
+use deepagents_core::journal::{Appended, JournalError};
 use tokio_postgres::types::ToSql;
 
 use super::PostgresEngine;
@@ -21,14 +21,14 @@ const MAX_ATTEMPTS: usize = 3;
 static APPEND: Statement = Statement::new(
     "WITH t AS (
         UPDATE thread SET head = $5, status = coalesce($6, status), bytes = bytes + $7, updated_at = {now},
-            expires_at = {now} + ttl
+            stop = CASE WHEN $6 IS NULL THEN stop ELSE $16 END, expires_at = {now} + ttl
         WHERE id = $2 AND epoch = $3 AND head = $4 AND owner IS NOT NULL AND {live thread}
         RETURNING key, updated_at
      ), e AS (
-        INSERT INTO event (thread, position, at, status, bytes, how, body)
-        SELECT t.key, $4 + r.nth - 1, t.updated_at, r.status, r.bytes, r.how, r.body
-        FROM t, unnest($8::text[], $9::bigint[], $10::bigint[], $11::text[])
-            WITH ORDINALITY AS r (status, bytes, how, body, nth)
+        INSERT INTO event (thread, position, at, status, stop, bytes, how, body)
+        SELECT t.key, $4 + r.nth - 1, t.updated_at, r.status, r.stop, r.bytes, r.how, r.body
+        FROM t, unnest($8::text[], $17::text[], $9::bigint[], $10::bigint[], $11::text[])
+            WITH ORDINALITY AS r (status, stop, bytes, how, body, nth)
      ), b AS (
         INSERT INTO blob (hash, body)
         SELECT u.hash, u.body FROM t, unnest($12::bytea[], $13::bytea[]) AS u (hash, body) ORDER BY u.hash
@@ -76,7 +76,10 @@ impl PostgresEngine {
     /// blocks nobody. Returns whether the thread was in the expected state.
     async fn append_at_once(&self, batch: &Batch) -> Result<bool, DatabaseError> {
         let events = || batch.events.iter();
-        let statuses: Vec<Option<&str>> = events().map(|(_, status)| status.map(RunStatus::as_str)).collect();
+        let runs = || events().map(|(_, run)| run.as_ref());
+        let statuses: Vec<Option<&str>> = runs().map(|run| run.map(|run| run.status)).collect();
+        let stops: Vec<Option<&str>> = runs().map(|run| run?.stop.as_deref()).collect();
+        let last_run = runs().rev().flatten().next();
         let bytes: Vec<i64> = events().map(|(packed, _)| signed(packed.bytes)).collect();
         let how: Vec<i64> = events().map(|(packed, _)| packed.how).collect();
         let bodies: Vec<&str> = events().map(|(packed, _)| packed.body.as_str()).collect();
@@ -88,13 +91,13 @@ impl PostgresEngine {
         let blobs: BTreeMap<&[u8], &[u8]> = texts().map(|(_, hash, body)| (hash, body)).collect();
         let (hashes, blobs): (Vec<&[u8]>, Vec<&[u8]>) = blobs.into_iter().unzip();
         let (ref_positions, ref_hashes): (Vec<i64>, Vec<&[u8]>) = texts().map(|(at, hash, _)| (at, hash)).unzip();
-        let values: [&(dyn ToSql + Sync); 15] = [
+        let values: [&(dyn ToSql + Sync); 17] = [
             &self.now(),
             &batch.thread,
             &signed(batch.fence.epoch()),
             &signed(batch.expected),
             &signed(batch.appended().end),
-            &statuses.iter().rev().find_map(|status| *status),
+            &last_run.map(|run| run.status),
             &signed(batch.bytes),
             &statuses,
             &bytes,
@@ -104,6 +107,8 @@ impl PostgresEngine {
             &blobs,
             &ref_positions,
             &ref_hashes,
+            &last_run.and_then(|run| run.stop.as_deref()),
+            &stops,
         ];
         let mut checkout: Checkout = self.checkout().await?;
         let timeout = ResponseTimeout::new(&self.database, self.limit);

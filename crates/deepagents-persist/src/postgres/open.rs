@@ -9,7 +9,7 @@ use super::error::explain;
 use super::releases::Releases;
 use super::{Postgres, PostgresEngine, PostgresOptions};
 use crate::error::DatabaseError;
-use crate::schema::STEADY;
+use crate::schema::{STEADY, STOPS};
 
 /// Extra time to wait for a response beyond the server's own statement timeout.
 const RESPONSE_GRACE: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const RESPONSE_GRACE: Duration = Duration::from_secs(1);
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
 /// The migrations from an empty schema to the current one. The schema's version is the number applied.
-const MIGRATIONS: [&str; 6] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES];
+const MIGRATIONS: [&str; 7] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES, STOPS];
 
 const FIRST: &str = "
     CREATE SEQUENCE epoch;

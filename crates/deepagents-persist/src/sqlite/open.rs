@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{SqliteOptions, Synchronous};
 use crate::error::DatabaseError;
-use crate::schema::STEADY;
+use crate::schema::{STEADY, STOPS};
 
 /// Application ID that marks files of this library.
 const APPLICATION_ID: i64 = 0x6461_6774;
@@ -23,7 +23,7 @@ const WAL_PAGES: i64 = 512;
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The migrations from an empty file to the current schema. The schema's version is the number applied.
-const MIGRATIONS: [&str; 6] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES];
+const MIGRATIONS: [&str; 7] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES, STOPS];
 
 /// The newest schema version this library knows.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;

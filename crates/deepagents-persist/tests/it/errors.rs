@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use deepagents_core::journal::{Claim, Journal, JournalError, Record, ThreadQuery};
+use deepagents_core::journal::{Claim, Journal, JournalError, Record, RunStatus, ThreadQuery};
 use deepagents_core::message::{Message, MessageOp};
-use deepagents_core::run::Machine;
+use deepagents_core::run::{FinishReason, Machine};
 use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_core::store::{KeyQuery, Store};
 use deepagents_persist::{DatabaseError, Sqlite, SqliteOptions, Synchronous};
@@ -213,16 +213,23 @@ async fn a_version_1_sqlite_schema_is_migrated() {
     {
         let database = Sqlite::open(&path).await.unwrap();
         database.put(&a, "k", serde_json::json!("ü")).await.unwrap();
+        let fence = database.claim("t", Claim::new("ada", Duration::from_secs(60))).await.unwrap();
+        let ended = Record::RunFinished { run: "r".to_owned(), stop: Some(FinishReason::StepLimit) };
+        database.append("t", fence, 0, vec![ended]).await.unwrap();
     }
     let before = "DROP INDEX item_keys; ALTER TABLE item DROP COLUMN size; DROP INDEX thread_parent;
         ALTER TABLE thread DROP COLUMN parent; DROP INDEX thread_claimable; DROP TRIGGER item_deleted;
         DROP TABLE deleted_version; DROP TRIGGER thread_inserted; DROP TRIGGER thread_updated;
         DROP INDEX thread_updated; DROP INDEX thread_created; ALTER TABLE thread DROP COLUMN minute;
+        ALTER TABLE thread DROP COLUMN stop; ALTER TABLE event DROP COLUMN stop;
         PRAGMA user_version = 1";
     Connection::open(&path).unwrap().execute_batch(before).unwrap();
     let database = Sqlite::open(&path).await.unwrap();
     assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);
     assert_eq!(Store::get(&database, &a, "k").await.unwrap().unwrap().value, "ü");
+    // The reason for which a run ended was not stored then.
+    let info = database.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.status, info.stop), (RunStatus::Ended, None));
 }
 
 #[tokio::test]

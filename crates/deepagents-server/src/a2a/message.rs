@@ -1,7 +1,7 @@
 //! Messages from clients.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::record::TaskRecord;
 use super::view::pauses;
@@ -118,13 +118,13 @@ impl Message {
     }
 
     /// Builds the input of a run.
-    pub(super) fn input(&self) -> Value {
+    pub(super) fn input(&self) -> Map<String, Value> {
         let blocks: Vec<Value> = self.parts.iter().map(block).collect();
         let content = match self.parts.as_slice() {
             [Part::Text { text }] => json!(text),
             _ => json!(blocks),
         };
-        json!({"messages": [{"role": "user", "content": content}]})
+        Map::from_iter([("messages".to_owned(), json!([{"role": "user", "content": content}]))])
     }
 
     /// Returns the value that resumes a task with pending interrupts. The message holds the decisions either as data,

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use super::record::{Assistant, all};
 use crate::app::App;
-use crate::body::{Body, present};
+use crate::body::Body;
+use crate::deserialize::present;
 use crate::error::Result;
 use crate::threads::{Limit, SortOrder, contains, page_of};
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::schedule::{Schedule, ScheduleError, zone};
 use crate::app::App;
 use crate::auth::owns;
+use crate::deserialize::from_value;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::records::{Records, read};
@@ -102,7 +103,8 @@ impl Cron {
 
 /// Parses a body that belongs in part to a cron and in part to its runs.
 pub(super) fn read_body<T: DeserializeOwned>(body: &Map<String, Value>) -> Result<T> {
-    T::deserialize(body).map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+    from_value(Value::Object(body.clone()))
+        .map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
 }
 
 /// Returns all crons, newest first.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::assistants;
+use crate::deserialize::from_value;
 use crate::error::{ApiError, Result};
 use crate::json::{extend, set};
 use crate::runs::{RunCreate, start};
@@ -56,7 +57,8 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn read(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).map_err(|error| {
+        let json = serde_json::from_slice(bytes).map_err(|error| error.to_string());
+        json.and_then(from_value).map_err(|error| {
             ApiError::bad_request(format!("a command must be {{\"id\", \"method\", \"params\"}}: {error}"))
         })
     }
@@ -123,7 +125,7 @@ fn copy(from: &Value, fields: &[&str], to: &mut Value) {
 /// Starts a run whose streams can be resumed and include sub-agents.
 async fn begin(app: &Arc<App>, thread: &str, mut body: Value) -> Result<Value, CommandError> {
     extend(&mut body, json!({"stream_subgraphs": true, "stream_resumable": true}));
-    let body: RunCreate = serde_json::from_value(body).map_err(|error| CommandError::invalid(error.to_string()))?;
+    let body: RunCreate = from_value(body).map_err(CommandError::invalid)?;
     let run = start(app, Some(thread), body).await?;
     Ok(json!({"run_id": run.id}))
 }
@@ -136,7 +138,7 @@ struct Response {
 }
 
 async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<Value, CommandError> {
-    let read = |value: &Value| Response::deserialize(value).map_err(|error| CommandError::invalid(error.to_string()));
+    let read = |value: &Value| from_value::<Response>(value.clone()).map_err(CommandError::invalid);
     let responses = match params.get("responses") {
         Some(Value::Array(several)) => several.iter().map(read).collect::<Result<Vec<_>, _>>()?,
         Some(_) => return Err(CommandError::invalid("`responses` must be a list")),

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::live::CancelAction;
-use crate::body::with_field;
+use crate::deserialize::from_value;
 use crate::threads::CheckpointRef;
 
 /// The body of a run request.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct RunCreate {
     pub(crate) assistant_id: String,
-    pub(crate) input: Option<Value>,
+    pub(crate) input: Option<Map<String, Value>>,
     pub(crate) command: Option<Command>,
     pub(crate) config: Option<Map<String, Value>>,
     pub(crate) context: Option<Map<String, Value>>,
@@ -62,7 +62,7 @@ impl TryFrom<Map<String, Value>> for NewRun {
         if let Some(field) = NOT_NULL.into_iter().find(|field| body.get(*field).is_some_and(Value::is_null)) {
             return Err(format!("`{field}` is null; omit it"));
         }
-        serde_path_to_error::deserialize(Value::Object(body)).map(Self).map_err(|error| with_field(&error))
+        from_value(Value::Object(body)).map(Self)
     }
 }
 
@@ -89,8 +89,28 @@ fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
 #[serde(expecting = "an object with `resume`, `update` or `goto`")]
 pub(crate) struct Command {
     pub(crate) resume: Option<Value>,
-    pub(crate) update: Option<Value>,
+    #[serde(default, deserialize_with = "channels")]
+    pub(crate) update: Option<Map<String, Value>>,
     pub(crate) goto: Option<Value>,
+}
+
+/// Deserialises a state update, which may also be a list of pairs of a channel and its value.
+fn channels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Map<String, Value>>, D::Error> {
+    let pair = |pair: Value| match pair {
+        Value::Array(pair) => <[Value; 2]>::try_from(pair).ok().and_then(|[name, value]| match name {
+            Value::String(name) => Some((name, value)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let channels = match Value::deserialize(deserializer)? {
+        Value::Null => return Ok(None),
+        Value::Object(channels) => Some(channels),
+        Value::Array(pairs) => pairs.into_iter().map(pair).collect(),
+        _ => None,
+    };
+    let expected = "an object of channels, such as {\"messages\": […]}, or a list of pairs is expected";
+    channels.map(Some).ok_or_else(|| D::Error::custom(expected))
 }
 
 impl Command {
@@ -136,7 +156,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
             Value::Array(many) => serde_json::from_value(Value::Array(many)).map(Self::Many),
             one => serde_json::from_value(one).map(Self::One),
         };
-        read.map_err(serde::de::Error::custom)
+        read.map_err(D::Error::custom)
     }
 }
 
@@ -264,7 +284,7 @@ impl RunCreate {
     }
 
     /// Returns the state update of the command.
-    pub(super) fn update(&self) -> Option<&Value> {
+    pub(super) fn update(&self) -> Option<&Map<String, Value>> {
         self.command.as_ref()?.update.as_ref()
     }
 }

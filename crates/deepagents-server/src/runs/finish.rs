@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::FinishReason;
-use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, RunStatus, ThreadInfo};
+use deepagents_core::error::Error;
+use deepagents_core::journal::{Checkpoint, CheckpointSource, JournalError, LogPosition, RunStatus, ThreadInfo};
 use deepagents_core::state::State;
 use serde_json::{Value, json};
 
@@ -107,10 +108,19 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
     held.error.clone_from(&error);
     let goes_with_run = record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete;
     if stop == Some(CancelAction::Rollback) {
-        if info.end > before {
-            let until = app.threads_of(&info)?.rewind(&run.thread, before).await?;
-            RemovedRange::add(&mut held.removed, before, until);
-            held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
+        let end = run.ended_at(info.end);
+        if end > before {
+            match app.threads_of(&info)?.rewind_from(&run.thread, end, before).await {
+                Ok(until) => {
+                    RemovedRange::add(&mut held.removed, before, until);
+                    held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
+                }
+                // Others have continued from what the run had done, which therefore stays.
+                Err(Error::Journal(JournalError::Conflict { .. })) => {
+                    held = ThreadRecord::read(&app.thread(&run.thread).await?);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         // A thread created for the run is deleted with it.
         let goes = goes_with_run || (record.stateless && record.from.is_none());

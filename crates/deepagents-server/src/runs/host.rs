@@ -6,10 +6,11 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 
 use super::create::Strategy;
-use super::execute::{RETRY_INTERVAL, execute, remaining_delay, stopped};
+use super::execute::{RETRY_INTERVAL, execute, remaining_delay};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, find, of_thread};
 use super::waiting::ended;
+use super::work::stopped;
 use super::{open, others};
 use crate::app::App;
 use crate::auth::caller;

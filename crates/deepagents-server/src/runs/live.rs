@@ -40,6 +40,8 @@ pub(crate) struct LiveRun {
     done: watch::Sender<bool>,
     /// The end of the log when the run was cancelled.
     cancelled_from: OnceLock<LogPosition>,
+    /// The end of the log when the run had ended.
+    ended_at: OnceLock<LogPosition>,
 }
 
 impl LiveRun {
@@ -61,6 +63,7 @@ impl LiveRun {
             stop: watch::Sender::new(None),
             done: watch::Sender::new(false),
             cancelled_from: OnceLock::new(),
+            ended_at: OnceLock::new(),
         }
     }
 
@@ -105,6 +108,11 @@ impl LiveRun {
     pub(super) fn set_cancelled_from(&self, position: LogPosition) {
         // The first value counts.
         let _ = self.cancelled_from.set(position);
+    }
+
+    /// Returns the end of the log when the run had ended: the first that was found.
+    pub(super) fn ended_at(&self, found: LogPosition) -> LogPosition {
+        *self.ended_at.get_or_init(|| found)
     }
 
     pub(crate) fn finish(&self) {

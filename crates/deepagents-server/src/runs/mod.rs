@@ -19,6 +19,7 @@ mod served;
 mod spending;
 mod start;
 mod waiting;
+mod work;
 
 pub(crate) use agents::announce;
 pub(crate) use config::mirror_context;

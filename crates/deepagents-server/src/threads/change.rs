@@ -6,7 +6,7 @@ use deepagents_core::journal::LogPosition;
 use deepagents_core::run::Node;
 use deepagents_core::state::{State, Update};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::stopped::{calls_left_behind, changes_what_is_asked};
 use crate::app::App;
@@ -22,7 +22,7 @@ pub(super) struct Superstep {
 
 #[derive(Deserialize)]
 struct Change {
-    values: Option<Value>,
+    values: Option<Map<String, Value>>,
     command: Option<Command>,
     as_node: String,
 }

@@ -11,7 +11,8 @@ use super::checkpoint_ref::CheckpointRef;
 use super::page::{Limit, contains_value};
 use super::state::{RunMetadata, own_metadata, shown_entries, thread_states};
 use crate::app::App;
-use crate::body::{Body, Params, present};
+use crate::body::{Body, Params};
+use crate::deserialize::present;
 use crate::error::Result;
 
 #[derive(Deserialize)]

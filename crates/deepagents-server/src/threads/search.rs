@@ -13,7 +13,8 @@ use super::matches::{Matches, first_of};
 use super::page::{Fields, Limit, SortOrder, pagination};
 use super::record::{ThreadStatus, shown};
 use crate::app::App;
-use crate::body::{Body, present};
+use crate::body::Body;
+use crate::deserialize::present;
 use crate::error::Result;
 use crate::json::set;
 

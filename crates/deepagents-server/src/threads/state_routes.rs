@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use deepagents_core::agent::RewindPlan;
 use deepagents_core::journal::ThreadInfo;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::change::{change, check_change, node};
 use super::checkpoint_ref::CheckpointRef;
@@ -63,7 +63,7 @@ pub(super) async fn state_by_checkpoint(
 
 #[derive(Deserialize)]
 pub(super) struct UpdateState {
-    values: Option<Value>,
+    values: Option<Map<String, Value>>,
     as_node: Option<String>,
     checkpoint: Option<CheckpointRef>,
     checkpoint_id: Option<String>,

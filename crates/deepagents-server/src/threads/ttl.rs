@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::prune::{PruneStrategy, prune_thread};
 use super::record::ThreadRecord;
 use crate::app::App;
+use crate::deserialize::object;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::records::Records;
@@ -24,11 +25,15 @@ use crate::records::Records;
 )]
 pub(super) enum Ttl {
     Minutes(f64),
-    Object {
-        ttl: f64,
-        #[serde(default)]
-        strategy: PruneStrategy,
-    },
+    Object(#[serde(deserialize_with = "object")] TtlFields),
+}
+
+/// The fields of a time to live.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct TtlFields {
+    ttl: f64,
+    #[serde(default)]
+    strategy: PruneStrategy,
 }
 
 impl Ttl {
@@ -36,7 +41,7 @@ impl Ttl {
     pub(super) fn read(self) -> Result<(f64, PruneStrategy)> {
         let (minutes, strategy) = match self {
             Self::Minutes(minutes) => (minutes, PruneStrategy::default()),
-            Self::Object { ttl, strategy } => (ttl, strategy),
+            Self::Object(TtlFields { ttl, strategy }) => (ttl, strategy),
         };
         match Duration::try_from_secs_f64(minutes * 60.0) {
             Ok(life) if !life.is_zero() && Timestamp::now().checked_add(life).is_ok() => Ok((minutes, strategy)),

@@ -12,12 +12,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::as_sent;
+use crate::deserialize::from_value;
 
 /// Why an input is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    #[error("input must be an object of channels, such as {{\"messages\": […]}}")]
-    NoObject,
     #[error("messages[{at}]: {reason}")]
     Message { at: usize, reason: String },
     #[error("{0}")]
@@ -25,41 +24,26 @@ pub(crate) enum InputError {
 }
 
 /// Parses a state update.
-pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+pub(crate) fn read_update(schema: &Schema, input: &Map<String, Value>) -> Result<Update, InputError> {
     read_channels(schema, input, |_| true)
 }
 
 /// Parses the input of a run. Channels that a run does not accept as input are ignored, such as the todos in a state
 /// that a client sends back.
-pub(crate) fn read_input(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+pub(crate) fn read_input(schema: &Schema, input: &Map<String, Value>) -> Result<Update, InputError> {
     read_channels(schema, input, ChannelSpec::is_from_input)
 }
 
 /// Parses the channels of an update that are not input of a run.
-pub(crate) fn read_other_channels(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+pub(crate) fn read_other_channels(schema: &Schema, input: &Map<String, Value>) -> Result<Update, InputError> {
     read_channels(schema, input, |channel| !channel.is_from_input())
 }
 
 fn read_channels(
     schema: &Schema,
-    input: &Value,
+    channels: &Map<String, Value>,
     is_wanted: impl Fn(&ChannelSpec) -> bool,
 ) -> Result<Update, InputError> {
-    let pairs;
-    let channels = match input {
-        Value::Object(channels) => channels,
-        Value::Null => return Ok(Update::none()),
-        // The update of a command may also be a list of pairs of a channel and its value.
-        Value::Array(list) => {
-            let pair = |one: &Value| match one.as_array().map(Vec::as_slice) {
-                Some([Value::String(channel), value]) => Some((channel.clone(), value.clone())),
-                _ => None,
-            };
-            pairs = list.iter().map(pair).collect::<Option<Map<_, _>>>().ok_or(InputError::NoObject)?;
-            &pairs
-        }
-        _ => return Err(InputError::NoObject),
-    };
     let mut update = Update::none();
     for (channel, value) in channels {
         // A front end's own keys match no channel and are not stored.
@@ -115,11 +99,11 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
             // LangChain's pair of a role and a content.
             Value::Array(pair) if let [Value::String(role), content] = pair.as_slice() => {
                 let fields = serde_json::json!({"role": role, "content": content});
-                Wire::deserialize(fields).map_err(|error| error.to_string()).and_then(Wire::read)
+                from_value(fields).and_then(Wire::read)
             }
             other => {
                 let other = &*serialized(other);
-                Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read).map(|op| match op {
+                from_value(other.clone()).and_then(Wire::read).map(|op| match op {
                     MessageOp::Put(message) => {
                         MessageOp::Put(Arc::new(as_sent::keep_original(other, Arc::unwrap_or_clone(message))))
                     }

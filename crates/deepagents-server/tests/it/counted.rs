@@ -1,6 +1,7 @@
 //! A journal that counts what it returns, and whose deletions of threads can fail for a while.
 
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -27,9 +28,15 @@ pub(crate) struct Counted {
     pub(crate) gate: RwLock<()>,
     /// How many deletions of threads are still to fail.
     pub(crate) stuck: AtomicUsize,
+    /// What others append to a thread just before it is rewound.
+    pub(crate) before_rewind: Mutex<Vec<Record>>,
 }
 
 impl Counted {
+    fn take_records(&self) -> Vec<Record> {
+        std::mem::take(&mut *self.before_rewind.lock().unwrap())
+    }
+
     fn count(&self, entries: &[LogEntry]) {
         self.entries.fetch_add(entries.len() as u64, Ordering::Relaxed);
     }
@@ -39,8 +46,17 @@ type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
 impl Journal for Counted {
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> Done<'a, Fence> {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-        self.inner.claim(thread, claim)
+        Box::pin(async move {
+            self.claims.fetch_add(1, Ordering::Relaxed);
+            let records = if claim.owner == "rewind" { self.take_records() } else { Vec::new() };
+            if !records.is_empty() {
+                let end = self.inner.threads().get(thread).await?.map_or(0, |info| info.end);
+                let fence = self.inner.claim(thread, Claim::new("another", claim.lease)).await?;
+                self.inner.append(thread, fence, end, records).await?;
+                self.inner.release(thread, fence).await?;
+            }
+            self.inner.claim(thread, claim).await
+        })
     }
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> Done<'a, ()> {
         self.inner.renew(thread, fence, lease)

@@ -276,3 +276,42 @@ fn an_agent_name_that_cannot_be_part_of_a_url_is_rejected() {
         assert!(matches!(error, ServerError::Name(_)), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_list_or_a_text_where_an_object_is_expected_is_rejected_with_the_name_of_the_field() {
+    let client = serve(vec![]).await;
+    let thread = client.thread().await;
+    let (runs, state) = (format!("/threads/{thread}/runs"), format!("/threads/{thread}/state"));
+    let (history, at) = (format!("/threads/{thread}/history"), format!("/threads/{thread}/state/checkpoint"));
+    let run = |field: &str, value: Value| {
+        let mut body = json!({"assistant_id": "agent", "input": {}});
+        body[field] = value;
+        body
+    };
+    for (path, body, named) in [
+        ("/threads", json!([]), "expected struct Create"),
+        ("/threads/search", json!([]), "expected struct Search"),
+        ("/threads", json!({"metadata": []}), "`metadata`"),
+        ("/threads", json!({"supersteps": [[[]]]}), "`supersteps[0]`"),
+        ("/threads", json!({"ttl": [5, "delete"]}), "`ttl`"),
+        (&runs, run("input", json!([])), "`input`"),
+        (&runs, run("input", json!("hi")), "`input`"),
+        (&runs, run("input", json!([["messages", []]])), "`input`"),
+        (&runs, run("input", json!({"messages": [["user", "hi", "m1"]]})), "messages[0]"),
+        (&runs, run("command", json!([1])), "`command`"),
+        (&runs, run("command", json!({"update": [1]})), "`command.update`"),
+        (&runs, run("command", json!({"update": "hi"})), "`command.update`"),
+        (&runs, run("config", json!([])), "`config`"),
+        (&runs, run("checkpoint", json!(["x"])), "`checkpoint`"),
+        (&state, json!({"values": []}), "`values`"),
+        (&state, json!({"values": 7}), "`values`"),
+        (&history, json!({"before": ["x"]}), "`before`"),
+        (&at, json!({"checkpoint": []}), "`checkpoint`"),
+        ("/store/items/search", json!([[]]), "expected struct Search"),
+        ("/runs/crons/search", json!({"metadata": []}), "`metadata`"),
+    ] {
+        let (status, answer) = client.send(Method::POST, path, &body).await;
+        let detail = answer["detail"].as_str().unwrap_or_default();
+        assert!(status.as_u16() == 422 && detail.contains(named), "{path} {body}: {status} {answer}");
+    }
+}

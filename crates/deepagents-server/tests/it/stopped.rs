@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, ModelError, tool_fn};
+use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, Message, ModelError, Update, tool_fn};
+use deepagents_core::journal::{Record, RecordUpdate};
 use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::model::{ChatModel, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::store::{MemoryStore, Store};
@@ -459,4 +460,24 @@ async fn a_thread_that_was_made_for_a_run_goes_with_it_also_where_that_fails_at_
     journal.stuck.store(1, Ordering::Relaxed);
     client.post(&format!("/threads/{thread}/runs/{run}/cancel?wait=1&action=rollback"), json!({})).await;
     assert_eq!(client.post("/threads/search", json!({})).await, json!([]));
+}
+
+#[tokio::test]
+async fn a_rollback_does_not_undo_what_others_have_added_since_the_run_ended() {
+    let journal = Arc::new(Counted::default());
+    let work = tool_fn("work", "Works.", |_: Nothing, _cx| std::future::pending::<Result<String, ToolError>>());
+    let model = ScriptedModel::new([Turn::text("Hi."), Turn::call("work", json!({}))]);
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).tool(work).build().unwrap();
+    let client = serve_on(agent, journal.clone(), Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
+    let run = client.post(&format!("/threads/{id}/runs"), say("work")).await["run_id"].clone();
+    let run = format!("/threads/{id}/runs/{}", run.as_str().unwrap());
+    until(async || client.get(&run).await["status"] == "running").await;
+    let added = RecordUpdate::Live(Update::message(Message::user("from elsewhere")));
+    *journal.before_rewind.lock().unwrap() = vec![Record::StateUpdated { update: added }];
+    client.post(&format!("{run}/cancel?wait=1&action=rollback"), json!({})).await;
+    assert_eq!(client.send(Method::GET, &run, &json!({})).await.0, StatusCode::NOT_FOUND);
+    let values = seen(&client, &id).await.0["values"].to_string();
+    assert!(values.contains("from elsewhere") && values.contains("hello"), "{values}");
 }

@@ -86,6 +86,7 @@ macro_rules! journal_suite {
                 metadata_that_could_not_be_read_again_is_refused
                 a_thread_may_begin_with_metadata
                 the_status_follows_the_runs
+                the_reason_for_which_the_last_run_ended_is_described
                 sizes_grow_with_what_is_appended
                 a_deleted_thread_is_gone_and_others_stay
                 deleting_an_unknown_thread_does_nothing

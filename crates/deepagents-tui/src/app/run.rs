@@ -64,6 +64,11 @@ impl App {
 
     /// Handles a call that needs a decision.
     pub(super) fn asked(&mut self, question: PendingApproval) {
+        if self.stopping {
+            // It asked before it could be stopped: neither a rule nor the user decides any more.
+            self.questions.ask(question, None);
+            return;
+        }
         let remembered = self.session.connected.iter().flat_map(|connected| &connected.remembered);
         let is_about_call = question.request.is_gate() && question.request.allowed.contains(&DecisionKind::Approve);
         let rule = remembered.into_iter().find(|rule| is_about_call && rule.covers(&question.request)).cloned();
@@ -101,10 +106,8 @@ impl App {
                 return self.run_waits(end.questions);
             }
             if !end.questions.is_empty() {
-                // It asked before it could be stopped: its questions are left as if they had been shown.
-                for question in end.questions {
-                    self.questions.ask(question, None);
-                }
+                // Its questions are left as if they had been shown.
+                end.questions.into_iter().for_each(|question| self.asked(question));
                 self.waits = true;
                 return self.stop();
             }

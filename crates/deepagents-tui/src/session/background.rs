@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deepagents::core::agent::LatestState;
 use deepagents::{EventKind, FinishReason, Message, Outcome, RunError, RunHandle};
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
@@ -193,14 +194,16 @@ impl Session {
         shown(info.end);
         // The notice that another program works on the thread is shown once.
         let (from, mut is_said) = (info.end, is_owned(self, &info));
-        let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(thread, from));
+        let threads = connection.agent.threads().ok()?;
+        let mut events = std::pin::pin!(threads.watch(thread, from));
+        let mut latest = LatestState::new(&threads, thread);
         let mut end = from;
         let goes_on = || self.with(|state| state.follower == ticket && state.thread.as_deref() == Some(thread));
         let watched = |opened: Opened| {
             self.emit(Event::Watched(Box::new(Opened { thread: Some(thread.to_owned()), ..opened })));
         };
         if look == LookFirst::Yes {
-            let state = connection.agent.state(thread).await.ok()?;
+            let (state, _) = latest.read().await.ok()?;
             if !goes_on() {
                 return None;
             }
@@ -219,11 +222,11 @@ impl Session {
                 let info = connection.journal.threads().get(thread).await.ok()??;
                 let is_longer = std::mem::replace(&mut end, info.end) < info.end;
                 if is_longer && info.owner.is_none() {
-                    let state = connection.agent.state(thread).await.ok()?;
+                    let (state, seen) = latest.read().await.ok()?;
                     let mut opened = of_state(&state);
                     opened.questions = self.open_questions(connection, &state).await;
                     opened.hide_asked();
-                    shown(end);
+                    shown(seen);
                     watched(opened);
                 }
                 continue;
@@ -234,9 +237,7 @@ impl Session {
             if !event.path.is_empty() || !(began || is_step || ended) {
                 continue;
             }
-            // Read before the state, so that records added in between are shown twice rather than not at all.
-            let seen = connection.journal.threads().get(thread).await.ok()??.end;
-            let state = connection.agent.state(thread).await.ok()?;
+            let (state, seen) = latest.read().await.ok()?;
             let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
             let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
             let is_own = self.is_in_background(thread);

@@ -121,13 +121,11 @@ impl Session {
                 _ => {}
             }
             let pictures = match &event.kind {
-                EventKind::Steered { text } if event.path.is_empty() => {
-                    self.with(|state| state.steered_pictures.remove(text))
-                }
-                _ => None,
+                EventKind::Steered { text } if event.path.is_empty() => self.with(|state| state.take_pictures(text)),
+                _ => Vec::new(),
             };
             self.emit(Event::Run(Box::new(event)));
-            self.show_pictures(pictures.unwrap_or_default());
+            self.show_pictures(pictures);
             if let Some((path, dollars)) = paid {
                 self.emit(Event::Cost { path, dollars });
             }

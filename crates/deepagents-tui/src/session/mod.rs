@@ -87,8 +87,8 @@ struct Shared {
     early: Vec<Message>,
     /// Messages whose images are being read, in their order, and those behind them.
     unread: Vec<String>,
-    /// The pictures of messages that the run has not taken yet, by the text of the message.
-    steered_pictures: HashMap<String, Vec<Picture>>,
+    /// The texts and pictures of messages that the run has not taken yet, in their order. Two may have the same text.
+    steered: Vec<(String, Vec<Picture>)>,
     /// User input to be saved with threads, whether saving is in progress, and the task that saves.
     kept: BTreeMap<String, KeptWithThread>,
     is_saving: bool,
@@ -184,7 +184,7 @@ impl Session {
     fn new_job(&self) -> CancellationToken {
         self.with(|state| {
             state.take_unsent();
-            state.steered_pictures.clear();
+            state.steered.clear();
             state.next_job()
         })
     }

@@ -10,18 +10,32 @@ use crate::app::transcript::Picture;
 impl Shared {
     /// Sends the run a message, or keeps it for the run that is about to start.
     fn send(&mut self, message: Message, pictures: Vec<Picture>) {
-        if !pictures.is_empty() {
-            self.steered_pictures.insert(message.text(), pictures);
-        }
+        self.steered.push((message.text(), pictures));
         if !self.run.as_ref().is_some_and(|run| run.steer(message.clone())) {
             self.early.push(message);
         }
     }
 
+    /// Takes the pictures of the message that the run has taken.
+    pub(super) fn take_pictures(&mut self, text: &str) -> Vec<Picture> {
+        let taken = self.steered.iter().position(|(sent, _)| sent == text);
+        taken.map(|at| self.steered.remove(at).1).unwrap_or_default()
+    }
+
     /// Takes the messages that no run has received.
     pub(super) fn take_unsent(&mut self) -> Vec<String> {
-        let early = std::mem::take(&mut self.early);
-        early.iter().map(Message::text).chain(std::mem::take(&mut self.unread)).collect()
+        let early: Vec<String> = std::mem::take(&mut self.early).iter().map(Message::text).collect();
+        self.drop_pictures(&early);
+        early.into_iter().chain(std::mem::take(&mut self.unread)).collect()
+    }
+
+    /// Drops the pictures of messages that are taken back, the last ones with these texts.
+    fn drop_pictures(&mut self, texts: &[String]) {
+        for text in texts.iter().rev() {
+            if let Some(at) = self.steered.iter().rposition(|(sent, _)| sent == text) {
+                self.steered.remove(at);
+            }
+        }
     }
 }
 
@@ -66,8 +80,11 @@ impl Session {
     /// Returns messages that the run has not received yet to the user.
     pub(super) fn retract(&self) {
         let texts = self.with(|state| {
+            let unsent = state.take_unsent();
             let sent = state.run.as_ref().map(|run| run.retract()).unwrap_or_default();
-            sent.iter().map(Message::text).chain(state.take_unsent()).collect()
+            let sent: Vec<String> = sent.iter().map(Message::text).collect();
+            state.drop_pictures(&sent);
+            sent.into_iter().chain(unsent).collect()
         });
         self.emit(Event::Retracted(texts));
     }

@@ -30,12 +30,13 @@ impl Session {
         let rows = found.into_iter().filter(|info| info.damage.is_none()).map(|info| {
             let title = info.metadata.get("title").and_then(Value::as_str).unwrap_or("(untitled)").to_owned();
             let here = if present.as_ref() == Some(&info.id) { " · this one" } else { "" };
-            let state = match info.status {
-                RunStatus::Interrupted => " · waits for a decision",
-                RunStatus::Open if is_owned(self, &info) => " · at work",
-                RunStatus::Open => " · unfinished",
-                RunStatus::Failed => " · failed",
-                _ => "",
+            let state = match (info.status, &info.stop) {
+                (RunStatus::Interrupted, _) => " · waits for a decision".to_owned(),
+                (RunStatus::Open, _) if is_owned(self, &info) => " · at work".to_owned(),
+                (RunStatus::Open, _) => " · unfinished".to_owned(),
+                (RunStatus::Failed, _) => " · failed".to_owned(),
+                (RunStatus::Ended, Some(stop)) if !stop.is_complete() => format!(" · stopped: {}", stop.reason()),
+                _ => String::new(),
             };
             let when = info.updated_at.to_string();
             let when = when.get(..16).unwrap_or(&when).replace('T', " ");

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use deepagents::models::scripted::Turn;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::remembered::RememberedRule;
 use deepagents_tui::{Begin, Mode};
 use serde_json::json;
 
@@ -82,4 +83,33 @@ async fn waiting_messages_return_to_the_input_when_compaction_is_stopped() {
     screens.press("esc").await.unwrap();
     assert!(screens.wait_for("the conversation was not compacted").await && screens.wait_idle().await);
     assert!(screens.live().join("\n").contains("› sent meanwhile"), "{:?}", screens.live());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn esc_just_before_a_question_appears_leaves_it_undecided_also_if_a_rule_covers_it() {
+    for has_rule in [false, true] {
+        let mut world = World::new([]);
+        let write = || Turn::call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
+        world.model = ScriptedModel::new([world.once("go", write()), Turn::text("So be it.")]);
+        if has_rule {
+            let mut rule = RememberedRule::default();
+            rule.tool = "write_file".to_owned();
+            rule.with_others = true;
+            world.remembered.lock().unwrap().push(rule);
+        }
+        let mut screens = world.screens(Mode::Ask);
+        say(&mut screens, "write it").await;
+        world.until_requested().await;
+        let thread = screens.thread().unwrap();
+        std::fs::write(world.dir.path().join("go"), "").unwrap();
+        world.until_asked(&thread).await;
+        screens.press("esc").await.unwrap();
+        let told = "interrupted: write_file was left undecided and not run; say what to do instead";
+        assert!(screens.wait_for(told).await && screens.wait_idle().await, "{}", screens.text());
+        let text = screens.text();
+        assert!(!text.contains("allowed by the rule") && !text.contains("your other decisions"), "{text}");
+        say(&mut screens, "leave it").await;
+        assert!(screens.wait_for("So be it.").await && screens.wait_idle().await, "{}", screens.text());
+        assert!(!world.has("a.txt") && !world.told().contains("approved"), "{}", world.told());
+    }
 }

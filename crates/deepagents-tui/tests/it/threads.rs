@@ -108,3 +108,19 @@ async fn a_new_thread_does_not_get_the_output_of_commands_run_before_it() {
     assert!(screens.wait_for("Nothing, no.").await, "{}", screens.text());
     assert!(!world.told().contains("secret-42"), "{}", world.told());
 }
+
+#[tokio::test]
+async fn the_list_of_threads_says_why_a_run_stopped() {
+    let world = World::new([Turn::text("Never.").delay(Duration::from_secs(600)), Turn::text("Answer.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "first").await;
+    world.until_requested().await;
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("interrupted; say what to do instead").await && screens.wait_idle().await);
+    say(&mut screens, "/new").await;
+    say(&mut screens, "second").await;
+    assert!(screens.wait_for("Answer.").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/threads").await;
+    assert!(screens.wait_until_live("stopped: the run was cancelled").await, "{:?}", screens.live());
+    assert_eq!(screens.live().join("\n").matches("stopped:").count(), 1, "{:?}", screens.live());
+}

@@ -195,3 +195,67 @@ async fn output_of_the_users_command_is_sent_with_a_message_to_a_background_run_
     assert!(screens.wait_for("Heard.").await, "{}", screens.text());
     assert!(world.told().contains("shell-42") && world.told().contains("look at that"), "{}", world.told());
 }
+
+#[test]
+fn a_message_whose_image_is_being_read_goes_with_its_run_to_the_background() {
+    // One thread reads files, so that the test says when an image is read.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let gate = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
+        let world = World::new([Turn::call("execute", gate), Turn::text("Seen."), Turn::text("Another.")]);
+        std::fs::write(world.dir.path().join("dot.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+        let mut screens = world.screens(Mode::Auto);
+        say(&mut screens, "work").await;
+        assert!(screens.wait_until_live("◌ execute").await, "{:?}", screens.live());
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || drop(held.recv()));
+        say(&mut screens, "look at dot.png").await;
+        assert!(screens.live().join("\n").contains("waiting: look at dot.png"), "{:?}", screens.live());
+        screens.press("ctrl-b").await.unwrap();
+        assert!(screens.wait_for("it continues in the background").await, "{}", screens.text());
+        drop(release);
+        std::fs::write(world.dir.path().join("go"), "").unwrap();
+        assert!(screens.wait_for("is done").await, "{}", screens.text());
+        assert!(world.told().contains("look at dot.png"), "{}", world.told());
+        say(&mut screens, "something else").await;
+        assert!(screens.wait_for("Another.").await && screens.wait_idle().await, "{}", screens.text());
+        assert!(!world.told().contains("look at dot.png"), "{}", world.told());
+    });
+}
+
+#[test]
+fn two_messages_with_the_same_text_show_each_its_own_image() {
+    // One thread reads files, in the order in which that is asked for.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new([]);
+        // The run goes on until it has both.
+        world.model = ScriptedModel::rules()
+            .always(Turn::with(|request| {
+                let seen = request.messages.iter().filter(|message| message.text() == "look at dot.png").count();
+                let steps = request.messages.len();
+                if seen == 2 {
+                    return Turn::text("Both seen.");
+                }
+                command(&format!("while [ ! -e go ]; do sleep 0.01; done; echo {steps}"))
+            }))
+            .build();
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+        let file = world.dir.path().join("dot.png");
+        std::fs::write(&file, png).unwrap();
+        let mut screens = world.screens(Mode::Auto);
+        say(&mut screens, "work").await;
+        assert!(screens.wait_until_live("◌ execute").await, "{:?}", screens.live());
+        say(&mut screens, "look at dot.png").await;
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        std::fs::write(&file, [png.as_slice(), &[0; 2_500]].concat()).unwrap();
+        say(&mut screens, "look at dot.png").await;
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        std::fs::write(world.dir.path().join("go"), "").unwrap();
+        assert!(screens.wait_for("Both seen.").await && screens.wait_idle().await, "{}", screens.text());
+        let text = screens.text();
+        let shown: Vec<&str> = text.lines().filter(|line| line.contains("image dot.png")).collect();
+        let expected = ["1 kB", "3 kB"].map(|size| format!("· with the image dot.png (image/png, {size})"));
+        assert_eq!(shown, expected, "{text}");
+    });
+}

@@ -17,7 +17,7 @@ const NAME_COLUMNS: usize = 34;
 
 /// Formats the whole timeline.
 pub(super) fn text(info: &ThreadInfo, timeline: &Timeline) -> String {
-    let mut out = format!("thread {} · {}\n", info.id, list::status_word(info));
+    let mut out = format!("thread {} · {}\n", info.id, list::standing(info));
     let (mut usage, mut cost, mut waited) = (Usage::default(), Some(0.0), 0);
     for part in &timeline.parts {
         out.push('\n');

@@ -112,7 +112,9 @@ impl Thread {
 
     /// Appends records, each with its size as JSON.
     pub(super) fn append(&mut self, records: Vec<(Record, u64)>, now: Timestamp) {
-        self.info.status = self.info.status.after(records.iter().map(|(record, _)| record));
+        if let Some((status, stop)) = records.iter().rev().find_map(|(record, _)| record.run_status()) {
+            (self.info.status, self.info.stop) = (status, stop.cloned());
+        }
         for (record, bytes) in records {
             self.entries.push(SizedEntry { entry: LogEntry { position: self.info.end, at: now, record }, bytes });
             self.info.bytes += bytes;
@@ -193,11 +195,12 @@ impl Thread {
         let mut copy = Self::new(to, now);
         copy.entries = self.between(&(0..until)).to_vec();
         copy.snapshots = self.snapshots.range(..=until).map(|(at, body)| (*at, body.clone())).collect();
-        let records = || copy.entries.iter().map(|sized| &sized.entry.record);
-        copy.info.status = match copy.entries.first() {
-            _ if until == self.info.end => self.info.status,
-            Some(first) if first.entry.position == 0 => RunStatus::Empty.after(records()),
-            _ => RunStatus::Ended.after(records()),
+        let last_run = copy.entries.iter().rev().find_map(|sized| sized.entry.record.run_status());
+        (copy.info.status, copy.info.stop) = match (last_run, copy.entries.first()) {
+            _ if until == self.info.end => (self.info.status, self.info.stop.clone()),
+            (Some((status, stop)), _) => (status, stop.cloned()),
+            (None, Some(first)) if first.entry.position == 0 => (RunStatus::Empty, None),
+            (None, _) => (RunStatus::Ended, None),
         };
         (copy.info.end, copy.info.metadata) = (until, self.info.metadata.clone());
         copy.count_bytes();

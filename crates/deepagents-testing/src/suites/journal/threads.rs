@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deepagents_core::env::Clock;
 use deepagents_core::journal::{Claim, JournalError, Record, RunStatus, SortDirection, ThreadQuery, ThreadSort};
-use deepagents_core::run::FinishReason;
+use deepagents_core::run::{BudgetKind, FinishReason};
 use serde_json::{Map, Value, json};
 
 use super::{Any, ended, live, minute, own, says, started, step, write};
@@ -219,6 +219,33 @@ pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
     ] {
         write(&journal, "t", records).await;
         assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, status);
+    }
+}
+
+/// The reason is that of the last run, and the same in a copy. A run in progress and a failed one have none.
+pub async fn the_reason_for_which_the_last_run_ended_is_described(journal: Any, _: TestClock) {
+    let finished = |stop| vec![Record::RunFinished { run: "r".to_owned(), stop }];
+    let stop = async |thread: &str| journal.threads().get(thread).await.unwrap().unwrap().stop;
+    let (limit, cost) = (FinishReason::StepLimit, FinishReason::Budget(BudgetKind::Cost));
+    for (records, expected) in [
+        (vec![started("r"), step(1)], None),
+        (finished(Some(limit.clone())), Some(limit.clone())),
+        (vec![says("m", "x")], Some(limit.clone())),
+        (vec![started("r")], None),
+        (finished(None), None),
+        ([vec![started("r")], finished(Some(FinishReason::Interrupted))].concat(), Some(FinishReason::Interrupted)),
+        ([vec![started("r")], finished(Some(cost.clone()))].concat(), Some(cost.clone())),
+        ([vec![started("r")], finished(Some(FinishReason::Done))].concat(), Some(FinishReason::Done)),
+    ] {
+        write(&journal, "t", records).await;
+        assert_eq!(stop("t").await, expected);
+    }
+    let listed = journal.threads().list(&ThreadQuery::default()).await.unwrap();
+    assert_eq!(listed[0].stop, Some(FinishReason::Done));
+    for (until, expected) in [(None, Some(FinishReason::Done)), (Some(4), Some(limit)), (Some(2), None)] {
+        let copy = format!("until {until:?}");
+        journal.threads().copy("t", &copy, until).await.unwrap();
+        assert_eq!(stop(&copy).await, expected, "{until:?}");
     }
 }
 
