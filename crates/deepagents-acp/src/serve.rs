@@ -56,12 +56,20 @@ pub async fn serve<H: AgentHost>(
     served.map_err(|error| ServeError(error.to_string()))
 }
 
+/// The requests that open, change, close or prompt a session.
+#[derive(Default)]
+struct Opening {
+    queue: Queue,
+    /// Cancels the prompts that wait for their place.
+    waiting: CancellationToken,
+}
+
 /// The sessions of a connection.
 struct Server<H> {
     host: Arc<H>,
     sessions: Mutex<HashMap<wire::SessionId, Arc<Session<H>>>>,
     /// Queues that serialise the requests to open, change and close each thread.
-    openings: Mutex<HashMap<wire::SessionId, Queue>>,
+    openings: Mutex<HashMap<wire::SessionId, Opening>>,
     /// The capabilities of the editor.
     client: Mutex<Arc<wire::ClientCapabilities>>,
     /// The updates that the editor has not read yet.
@@ -149,7 +157,7 @@ async fn connect<H: AgentHost>(
         )
         .on_receive_notification(
             async move |notification: wire::CancelNotification, _connection| {
-                cancelled.cancel(notification.session_id);
+                cancelled.cancel(&notification.session_id);
                 Ok(())
             },
             wire::on_receive_notification!(),
@@ -173,7 +181,7 @@ impl<H: AgentHost> Server<H> {
         responder: wire::Responder<wire::PromptResponse>,
         request: wire::PromptRequest,
     ) -> Result<(), wire::Error> {
-        let (server, place, cancel) = (self.clone(), self.place(&request.session_id), CancellationToken::new());
+        let (server, (place, cancel)) = (self.clone(), self.prompt_place(&request.session_id));
         let cancelled = cancel.clone();
         // Registered here and not in the task, so that a cancel that follows immediately applies to it.
         let registered = polled(async move {
@@ -185,7 +193,12 @@ impl<H: AgentHost> Server<H> {
         tokio::spawn(async move {
             let withdrawn = responder.cancellation();
             let work = async {
-                let (session, queued) = registered.await?;
+                let (session, queued) = tokio::select! {
+                    biased;
+                    registered = registered => registered?,
+                    // The request before it may take long.
+                    () = cancel.cancelled() => return Ok(wire::PromptResponse::new(wire::StopReason::Cancelled)),
+                };
                 session.prompt(request.prompt, queued).await.map(wire::PromptResponse::new)
             };
             tokio::pin!(work);
@@ -202,21 +215,11 @@ impl<H: AgentHost> Server<H> {
     }
 
     /// Cancels the prompts of a session that came before. A cancel for an unknown session is ignored.
-    fn cancel(self: &Arc<Self>, id: wire::SessionId) {
-        let (server, mut place) = (self.clone(), self.place(&id));
-        if let Ok(session) = self.session(&id) {
+    fn cancel(&self, id: &wire::SessionId) {
+        self.cancel_waiting(id);
+        if let Ok(session) = self.session(id) {
             session.cancel();
         }
-        if (&mut place).now_or_never().is_some() {
-            return;
-        }
-        // The session may be opened just now, and prompts may wait for that.
-        tokio::spawn(async move {
-            let _turn = place.await;
-            if let Ok(session) = server.session(&id) {
-                session.cancel();
-            }
-        });
     }
 
     /// Answers a request that opens a session like [`answer`], and sends the session's commands after the response. A

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Why a run ended without failing.
 ///
 /// ```
-/// use deepagents_core::run::{FinishReason, Outcome};
+/// use deepagents_core::run::Outcome;
 /// fn is_complete(outcome: &Outcome) -> bool {
-///     matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect)
+///     outcome.stop.is_complete()
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

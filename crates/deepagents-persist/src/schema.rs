@@ -7,9 +7,3 @@ pub(crate) const STEADY: &str = "
     CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
     CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
 ";
-
-/// Why the last run of a thread ended, also as of each record. Runs that ended before have no reason.
-pub(crate) const STOPS: &str = "
-    ALTER TABLE thread ADD COLUMN stop text;
-    ALTER TABLE event ADD COLUMN stop text;
-";

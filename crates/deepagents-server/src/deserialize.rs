@@ -1,6 +1,8 @@
 //! Deserialises JSON of clients. A list is not accepted where an object is expected: derived implementations would take
 //! its elements as the values of the fields, in their order.
 
+use std::borrow::Cow;
+
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Error, IntoDeserializer, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
@@ -8,7 +10,16 @@ use serde_json::{Map, Value};
 
 /// Deserialises a value. The error names the field, if there is one.
 pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, String> {
-    serde_path_to_error::deserialize(Json(value)).map_err(|error| match error.path().iter().next() {
+    read(Json(Cow::Owned(value)))
+}
+
+/// Deserialises a value as [`from_value`] does.
+pub(crate) fn from_ref<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, String> {
+    read(Json(Cow::Borrowed(value)))
+}
+
+fn read<'de, T: Deserialize<'de>>(json: Json<'de>) -> Result<T, String> {
+    serde_path_to_error::deserialize(json).map_err(|error| match error.path().iter().next() {
         None | Some(serde_path_to_error::Segment::Unknown) => error.inner().to_string(),
         Some(_) => format!("`{}`: {}", error.path(), error.inner()),
     })
@@ -25,19 +36,31 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializ
 }
 
 /// A value whose lists are not accepted as structs.
-struct Json(Value);
+struct Json<'a>(Cow<'a, Value>);
 
-impl<'de> Deserializer<'de> for Json {
+impl<'de> Deserializer<'de> for Json<'de> {
     type Error = serde_json::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         match self.0 {
-            Value::Array(items) => SeqDeserializer::new(items.into_iter().map(Json)).deserialize_any(visitor),
-            Value::Object(fields) => {
-                let fields = fields.into_iter().map(|(name, value)| (name, Json(value)));
+            Cow::Owned(Value::Array(items)) => {
+                let items = items.into_iter().map(|item| Json(Cow::Owned(item)));
+                SeqDeserializer::new(items).deserialize_any(visitor)
+            }
+            Cow::Borrowed(Value::Array(items)) => {
+                let items = items.iter().map(|item| Json(Cow::Borrowed(item)));
+                SeqDeserializer::new(items).deserialize_any(visitor)
+            }
+            Cow::Owned(Value::Object(fields)) => {
+                let fields = fields.into_iter().map(|(name, value)| (name, Json(Cow::Owned(value))));
                 MapDeserializer::new(fields).deserialize_any(visitor)
             }
-            other => other.deserialize_any(visitor),
+            Cow::Borrowed(Value::Object(fields)) => {
+                let fields = fields.iter().map(|(name, value)| (name.as_str(), Json(Cow::Borrowed(value))));
+                MapDeserializer::new(fields).deserialize_any(visitor)
+            }
+            Cow::Owned(other) => other.deserialize_any(visitor),
+            Cow::Borrowed(other) => other.deserialize_any(visitor),
         }
     }
 
@@ -47,14 +70,14 @@ impl<'de> Deserializer<'de> for Json {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        match self.0 {
+        match *self.0 {
             Value::Array(_) => Err(Error::invalid_type(Unexpected::Seq, &visitor)),
             _ => self.deserialize_any(visitor),
         }
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        match self.0 {
+        match *self.0 {
             // Maps of JSON would take null as an empty one.
             Value::Null => Err(Error::invalid_type(Unexpected::Unit, &visitor)),
             _ => self.deserialize_any(visitor),
@@ -79,7 +102,10 @@ impl<'de> Deserializer<'de> for Json {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        self.0.deserialize_enum(name, variants, visitor)
+        match self.0 {
+            Cow::Owned(value) => value.deserialize_enum(name, variants, visitor),
+            Cow::Borrowed(value) => value.deserialize_enum(name, variants, visitor),
+        }
     }
 
     forward_to_deserialize_any! {
@@ -88,7 +114,7 @@ impl<'de> Deserializer<'de> for Json {
     }
 }
 
-impl IntoDeserializer<'_, serde_json::Error> for Json {
+impl<'de> IntoDeserializer<'de, serde_json::Error> for Json<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {

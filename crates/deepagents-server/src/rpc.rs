@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::deserialize::from_value;
+use crate::deserialize::{from_ref, from_value};
 use crate::error::ApiError;
 
 /// A request, or a notification if it has no id.
@@ -57,7 +57,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
 
 /// Parses the parameters of a request.
 pub(crate) fn params<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
-    from_value(params.clone()).map_err(RpcError::invalid)
+    from_ref(params).map_err(RpcError::invalid)
 }
 
 /// Builds the response to a request.

@@ -6,6 +6,7 @@ use std::path::{Component, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use deepagents::core::journal::ThreadInfo;
+use tokio_util::sync::CancellationToken;
 
 use super::Server;
 use crate::editor::Editor;
@@ -225,10 +226,25 @@ impl<H: AgentHost> Server<H> {
 
     /// Takes the next place in the queue of requests that open, change, close or prompt a session. Must be called in
     /// the order in which the requests arrive.
-    pub(super) fn place(&self, id: &wire::SessionId) -> Place {
+    fn place(&self, id: &wire::SessionId) -> Place {
+        self.prompt_place(id).0
+    }
+
+    /// Takes the next [`place`](Self::place) and returns it with a token that is cancelled with the prompts that wait for
+    /// their places.
+    pub(super) fn prompt_place(&self, id: &wire::SessionId) -> (Place, CancellationToken) {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
-        openings.retain(|_, queue| queue.is_used());
-        openings.entry(id.clone()).or_default().place()
+        openings.retain(|_, opening| opening.queue.is_used());
+        let opening = openings.entry(id.clone()).or_default();
+        (opening.queue.place(), opening.waiting.child_token())
+    }
+
+    /// Cancels the prompts that wait for their places.
+    pub(super) fn cancel_waiting(&self, id: &wire::SessionId) {
+        let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opening) = openings.get_mut(id) {
+            std::mem::take(&mut opening.waiting).cancel();
+        }
     }
 
     fn mcp_server(&self, server: wire::McpServer) -> Result<McpServer, wire::Error> {

@@ -427,9 +427,9 @@ async fn a_prompt_behind_a_load_of_its_open_session_is_answered_after_it() {
         let cancelled = editor.prompt(&session, "Never mind.");
         editor.notify("session/cancel", json!({"sessionId": session}));
         let prompted = editor.prompt(&session, "Still there?");
+        assert_eq!(cancelled.await.unwrap().unwrap()["stopReason"], "cancelled", "before {method} is answered");
         gate.add_permits(1);
         loaded.await.unwrap().unwrap();
-        assert_eq!(cancelled.await.unwrap().unwrap()["stopReason"], "cancelled", "{method}");
         assert_eq!(prompted.await.unwrap().unwrap()["stopReason"], "end_turn", "{method}");
         let last = model.requests().pop().unwrap().messages.last().unwrap().text();
         assert_eq!(last, "Still there?", "{method}");

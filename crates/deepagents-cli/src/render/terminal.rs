@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::tool::CallId;
-use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent, Outcome, State};
+use deepagents::{Event, EventKind, MiddlewareEvent, Outcome, State};
 
 use super::notices::notice;
 use super::style::{Style, first_line};

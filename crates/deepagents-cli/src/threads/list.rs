@@ -47,18 +47,21 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
         });
     }
     let now = Timestamp::now();
-    let mut lines = Vec::new();
+    let mut rows = Vec::new();
     // A stack: the next thread to show is at the end.
     let mut left: Vec<(usize, ThreadInfo)> = threads.into_iter().rev().map(|thread| (0, thread)).collect();
     while let Some((depth, thread)) = left.pop() {
         let (age, standing, title) = (age(now, thread.updated_at), standing(&thread), title(&thread));
         let id = if depth == 0 { thread.id.as_str() } else { thread.id.rsplit('/').next().unwrap_or_default() };
         let id = format!("{}{id}", "  ".repeat(depth));
-        lines.push(format!("{id:<8}  {age:>4}  {standing:<11}  {title}"));
+        rows.push((id, age, standing, title));
         if nested {
             left.extend(tasks_of(journal, &thread).await?.into_iter().map(|task| (depth + 1, task)));
         }
     }
+    let width = rows.iter().map(|(_, _, standing, _)| standing.len()).max().unwrap_or(0).max(11);
+    let line = |(id, age, standing, title)| format!("{id:<8}  {age:>4}  {standing:<width$}  {title}");
+    let mut lines: Vec<String> = rows.into_iter().map(line).collect();
     lines.extend(cut.then(|| "… and more; --limit sets how many are shown".to_owned()));
     Ok(lines.join("\n"))
 }

@@ -300,11 +300,10 @@ impl ThreadAccess {
     }
 
     /// Makes a thread continue from an earlier position as [`rewind`](Self::rewind) does, unless something was appended
-    /// after its log ended at `end`. If it was this rewind, returns the position after it.
+    /// after its log ended at `end`. If the first record after that is this rewind, returns the position after it.
     ///
     /// # Errors
-    /// As [`rewind`](Self::rewind). Also returns [`JournalError::Conflict`] if
-    /// something else was appended.
+    /// As [`rewind`](Self::rewind). Also returns [`JournalError::Conflict`] if something else was appended.
     pub async fn rewind_from(&self, thread: &str, end: LogPosition, to: LogPosition) -> Result<LogPosition> {
         let lease = self.claim_thread(thread, "rewind").await?;
         let done = self.append_rewind_from(&lease, end, to).await;
@@ -314,17 +313,18 @@ impl ThreadAccess {
 
     async fn append_rewind_from(&self, lease: &Lease, end: LogPosition, to: LogPosition) -> Result<LogPosition> {
         // Nobody else appends while the thread is claimed.
-        let since = lease.journal().read(lease.thread(), end..LogPosition::MAX).await?;
-        match since.as_slice() {
-            [] => {
+        let next = lease.journal().read(lease.thread(), end..end.saturating_add(1)).await?;
+        match next.first() {
+            None => {
                 let nothing = |_, _| async { Ok::<_, Error>(RewindPlan::default()) };
                 Ok(self.append_rewind(lease, to, nothing).await?.end)
             }
-            [LogEntry { record: Record::Rewind { to: earlier, .. }, position, .. }] if *earlier == to => {
-                Ok(position.saturating_add(1))
+            Some(LogEntry { record: Record::Rewind { to: earlier, .. }, .. }) if *earlier == to => {
+                Ok(end.saturating_add(1))
             }
-            [.., last] => {
-                let (thread, found) = (lease.thread().to_owned(), last.position.saturating_add(1));
+            Some(_) => {
+                let thread = lease.thread().to_owned();
+                let found = lease.journal().threads().get(&thread).await?.map_or(end, |info| info.end);
                 Err(JournalError::Conflict { thread, expected: end, found }.into())
             }
         }

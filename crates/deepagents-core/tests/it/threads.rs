@@ -274,4 +274,6 @@ async fn a_rewind_from_an_end_that_has_moved_is_a_conflict_unless_it_was_this_re
     assert_eq!((rewound, agent.state("t").await.unwrap().messages().len()), (left + 1, 2));
     assert_eq!(threads.rewind_from("t", left, to).await.unwrap(), rewound);
     assert_eq!(end().await, rewound);
+    threads.update_state("t", Update::message(Message::user("later"))).await.unwrap();
+    assert_eq!(threads.rewind_from("t", left, to).await.unwrap(), rewound, "also if others went on");
 }

@@ -177,7 +177,7 @@ pub(super) fn checked(thread: &str) -> Result<String, ErrorData> {
 
 fn answer(outcome: &Outcome, thread: Option<&str>) -> CallToolResult {
     let said = outcome.text();
-    let done = matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);
+    let done = outcome.stop.is_complete();
     let said = match done {
         true => said,
         false => format!("The task was not finished: {}. {said}", outcome.stop.reason()),

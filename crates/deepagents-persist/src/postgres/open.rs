@@ -9,7 +9,7 @@ use super::error::explain;
 use super::releases::Releases;
 use super::{Postgres, PostgresEngine, PostgresOptions};
 use crate::error::DatabaseError;
-use crate::schema::{STEADY, STOPS};
+use crate::schema::STEADY;
 
 /// Extra time to wait for a response beyond the server's own statement timeout.
 const RESPONSE_GRACE: Duration = Duration::from_secs(1);
@@ -113,6 +113,21 @@ const TIMES: &str = "
     ALTER TABLE thread ADD COLUMN minute bigint NOT NULL GENERATED ALWAYS AS (updated_at / 60000) STORED;
     CREATE INDEX thread_updated ON thread (minute);
     CREATE INDEX thread_created ON thread (created_at);
+";
+
+/// Why the last run of a thread ended, also as of each record. Runs that ended before have no reason, and programs that
+/// have the database open since before write none: then the reason of an earlier run is removed.
+const STOPS: &str = "
+    ALTER TABLE thread ADD COLUMN stop text;
+    ALTER TABLE event ADD COLUMN stop text;
+    CREATE FUNCTION forget_stop() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            NEW.stop := NULL;
+            RETURN NEW;
+        END
+    $$;
+    CREATE TRIGGER thread_stop BEFORE UPDATE OF status ON thread FOR EACH ROW
+        WHEN (NEW.stop = OLD.stop AND NEW.status <> OLD.status) EXECUTE FUNCTION forget_stop();
 ";
 
 /// Opens a pool of connections to a database, and migrates the schema.

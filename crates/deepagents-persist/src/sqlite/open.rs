@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{SqliteOptions, Synchronous};
 use crate::error::DatabaseError;
-use crate::schema::{STEADY, STOPS};
+use crate::schema::STEADY;
 
 /// Application ID that marks files of this library.
 const APPLICATION_ID: i64 = 0x6461_6774;
@@ -129,6 +129,17 @@ const TIMES: &str = "
     END;
     CREATE TRIGGER thread_updated AFTER UPDATE OF updated_at ON thread WHEN NEW.updated_at / 60000 <> OLD.minute BEGIN
         UPDATE thread SET minute = NEW.updated_at / 60000 WHERE key = NEW.key;
+    END;
+";
+
+/// Why the last run of a thread ended, also as of each record. Runs that ended before have no reason, and programs that
+/// have the database open since before write none: then the reason of an earlier run is removed.
+const STOPS: &str = "
+    ALTER TABLE thread ADD COLUMN stop TEXT;
+    ALTER TABLE event ADD COLUMN stop TEXT;
+    CREATE TRIGGER thread_stop AFTER UPDATE OF status ON thread
+    WHEN NEW.stop = OLD.stop AND NEW.status <> OLD.status BEGIN
+        UPDATE thread SET stop = NULL WHERE key = NEW.key;
     END;
 ";
 

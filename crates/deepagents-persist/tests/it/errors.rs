@@ -221,7 +221,7 @@ async fn a_version_1_sqlite_schema_is_migrated() {
         ALTER TABLE thread DROP COLUMN parent; DROP INDEX thread_claimable; DROP TRIGGER item_deleted;
         DROP TABLE deleted_version; DROP TRIGGER thread_inserted; DROP TRIGGER thread_updated;
         DROP INDEX thread_updated; DROP INDEX thread_created; ALTER TABLE thread DROP COLUMN minute;
-        ALTER TABLE thread DROP COLUMN stop; ALTER TABLE event DROP COLUMN stop;
+        DROP TRIGGER thread_stop; ALTER TABLE thread DROP COLUMN stop; ALTER TABLE event DROP COLUMN stop;
         PRAGMA user_version = 1";
     Connection::open(&path).unwrap().execute_batch(before).unwrap();
     let database = Sqlite::open(&path).await.unwrap();
@@ -230,6 +230,22 @@ async fn a_version_1_sqlite_schema_is_migrated() {
     // The reason for which a run ended was not stored then.
     let info = database.threads().get("t").await.unwrap().unwrap();
     assert_eq!((info.status, info.stop), (RunStatus::Ended, None));
+}
+
+#[tokio::test]
+async fn the_reason_of_an_earlier_run_goes_when_an_older_program_changes_the_status() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let fence = database.claim("t", Claim::new("ada", Duration::from_secs(60))).await.unwrap();
+    let ended = Record::RunFinished { run: "r".to_owned(), stop: Some(FinishReason::StepLimit) };
+    database.append("t", fence, 0, vec![ended]).await.unwrap();
+    let stop = async || database.threads().get("t").await.unwrap().unwrap().stop;
+    assert_eq!(stop().await, Some(FinishReason::StepLimit));
+    // What the earlier version ran for a run that begins and ends.
+    for status in ["open", "ended"] {
+        Connection::open(&path).unwrap().execute("UPDATE thread SET status = ?1", [status]).unwrap();
+        assert_eq!(stop().await, None);
+    }
 }
 
 #[tokio::test]

@@ -136,6 +136,7 @@ async fn a_version_1_postgres_schema_is_migrated() {
          DROP TRIGGER item_deleted ON {schema}.item; DROP FUNCTION {schema}.note_deleted_version;
          DROP TABLE {schema}.deleted_version; ALTER TABLE {schema}.thread DROP COLUMN minute;
          DROP INDEX {schema}.thread_created;
+         DROP TRIGGER thread_stop ON {schema}.thread; DROP FUNCTION {schema}.forget_stop;
          ALTER TABLE {schema}.thread DROP COLUMN stop; ALTER TABLE {schema}.event DROP COLUMN stop;
          ALTER TABLE {schema}.blob ALTER COLUMN body TYPE text USING convert_from(body, 'UTF8');
          UPDATE {schema}.deepagents_version SET version = 1"

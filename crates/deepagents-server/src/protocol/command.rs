@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::assistants;
-use crate::deserialize::from_value;
+use crate::deserialize::{from_ref, from_value};
 use crate::error::{ApiError, Result};
 use crate::json::{extend, set};
-use crate::runs::{RunCreate, start};
+use crate::runs::{RunCreate, check_input, start};
 use crate::stream::RunIdentity;
 use crate::threads::{ThreadRecord, ThreadStatus};
 use crate::wire::open_interrupts;
@@ -125,6 +125,7 @@ fn copy(from: &Value, fields: &[&str], to: &mut Value) {
 /// Starts a run whose streams can be resumed and include sub-agents.
 async fn begin(app: &Arc<App>, thread: &str, mut body: Value) -> Result<Value, CommandError> {
     extend(&mut body, json!({"stream_subgraphs": true, "stream_resumable": true}));
+    body.as_object().map_or(Ok(()), check_input).map_err(CommandError::invalid)?;
     let body: RunCreate = from_value(body).map_err(CommandError::invalid)?;
     let run = start(app, Some(thread), body).await?;
     Ok(json!({"run_id": run.id}))
@@ -138,7 +139,7 @@ struct Response {
 }
 
 async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<Value, CommandError> {
-    let read = |value: &Value| from_value::<Response>(value.clone()).map_err(CommandError::invalid);
+    let read = |value: &Value| from_ref::<Response>(value).map_err(CommandError::invalid);
     let responses = match params.get("responses") {
         Some(Value::Array(several)) => several.iter().map(read).collect::<Result<Vec<_>, _>>()?,
         Some(_) => return Err(CommandError::invalid("`responses` must be a list")),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::encode::{CHANNELS, CUSTOM};
-use crate::deserialize::from_value;
+use crate::deserialize::from_ref;
 use crate::error::{ApiError, Result};
 use crate::stream::EventId;
 
@@ -32,7 +32,7 @@ fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> 
 
 impl Subscription {
     pub(super) fn read(value: &Value) -> Result<Self> {
-        let read: Result<Self, _> = from_value(value.clone());
+        let read: Result<Self, _> = from_ref(value);
         let read = read.map_err(|error| ApiError::bad_request(format!("The subscription cannot be read: {error}")))?;
         let unknown = read.channels.iter().find(|channel| {
             let named = channel.strip_prefix("custom:").is_some_and(|name| !name.is_empty());

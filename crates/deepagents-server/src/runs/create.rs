@@ -14,6 +14,8 @@ use crate::threads::CheckpointRef;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct RunCreate {
     pub(crate) assistant_id: String,
+    /// Records of earlier versions may have a list of pairs; requests may not.
+    #[serde(default, deserialize_with = "channels")]
     pub(crate) input: Option<Map<String, Value>>,
     pub(crate) command: Option<Command>,
     pub(crate) config: Option<Map<String, Value>>,
@@ -62,7 +64,16 @@ impl TryFrom<Map<String, Value>> for NewRun {
         if let Some(field) = NOT_NULL.into_iter().find(|field| body.get(*field).is_some_and(Value::is_null)) {
             return Err(format!("`{field}` is null; omit it"));
         }
+        check_input(&body)?;
         from_value(Value::Object(body)).map(Self)
+    }
+}
+
+/// Returns an error if the input of a request is not an object.
+pub(crate) fn check_input(body: &Map<String, Value>) -> Result<(), String> {
+    match body.get("input") {
+        None | Some(Value::Null | Value::Object(_)) => Ok(()),
+        Some(_) => Err("`input`: an object of channels, such as {\"messages\": […]}, is expected".to_owned()),
     }
 }
 

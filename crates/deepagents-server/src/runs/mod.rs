@@ -23,7 +23,7 @@ mod work;
 
 pub(crate) use agents::announce;
 pub(crate) use config::mirror_context;
-pub(crate) use create::{Command, RunCreate, StreamMode};
+pub(crate) use create::{Command, RunCreate, StreamMode, check_input};
 pub(crate) use finish::{StoppedEarly, final_values};
 pub(crate) use host::{forget_thread, wait_until_idle};
 pub(crate) use live::{CancelAction, LiveRun};

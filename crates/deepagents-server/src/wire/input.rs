@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::as_sent;
-use crate::deserialize::from_value;
+use crate::deserialize::{from_ref, from_value};
 
 /// Why an input is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,7 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
             }
             other => {
                 let other = &*serialized(other);
-                from_value(other.clone()).and_then(Wire::read).map(|op| match op {
+                from_ref(other).and_then(Wire::read).map(|op| match op {
                     MessageOp::Put(message) => {
                         MessageOp::Put(Arc::new(as_sent::keep_original(other, Arc::unwrap_or_clone(message))))
                     }

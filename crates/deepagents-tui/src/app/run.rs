@@ -65,8 +65,8 @@ impl App {
     /// Handles a call that needs a decision.
     pub(super) fn asked(&mut self, question: PendingApproval) {
         if self.stopping {
-            // It asked before it could be stopped: neither a rule nor the user decides any more.
-            self.questions.ask(question, None);
+            // It asked before it could be stopped: neither a rule nor the user decides any more. The run's end brings
+            // the question again.
             return;
         }
         let remembered = self.session.connected.iter().flat_map(|connected| &connected.remembered);
@@ -107,7 +107,9 @@ impl App {
             }
             if !end.questions.is_empty() {
                 // Its questions are left as if they had been shown.
-                end.questions.into_iter().for_each(|question| self.asked(question));
+                for question in end.questions {
+                    self.questions.ask(question, None);
+                }
                 self.waits = true;
                 return self.stop();
             }

@@ -208,7 +208,7 @@ fn a_message_whose_image_is_being_read_goes_with_its_run_to_the_background() {
         say(&mut screens, "work").await;
         assert!(screens.wait_until_live("◌ execute").await, "{:?}", screens.live());
         let (release, held) = std::sync::mpsc::channel::<()>();
-        tokio::task::spawn_blocking(move || drop(held.recv()));
+        tokio::task::spawn_blocking(move || held.recv());
         say(&mut screens, "look at dot.png").await;
         assert!(screens.live().join("\n").contains("waiting: look at dot.png"), "{:?}", screens.live());
         screens.press("ctrl-b").await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deepagents::{
-    ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, RunError, RunInput,
+    ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, Run, RunError, RunInput,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -28,6 +28,52 @@ enum Decided {
     /// The input has ended, so nobody is left to decide.
     InputEnded,
     Signal,
+}
+
+/// What the events of a run told.
+#[derive(Default)]
+struct Followed {
+    /// The event of its failure.
+    failed: Option<Event>,
+    /// The number of the main agent's answers.
+    answers: u32,
+}
+
+/// Writes the events of a run until it ends, while messages and signals arrive.
+async fn follow(
+    run: &mut Run,
+    taken: &mut Taken,
+    talk: &mut Talk<'_>,
+    signals: &mut EndSignals,
+    stopped: &mut Option<HowToStop>,
+    out: &mut JsonLines,
+) -> io::Result<Followed> {
+    let mut followed = Followed::default();
+    loop {
+        tokio::select! {
+            biased;
+            how = signals.recv() => {
+                *stopped = Some(how);
+                match how {
+                    HowToStop::Cancel => run.interrupt(),
+                    HowToStop::Leave => how.stop(&run.handle(), true),
+                }
+            }
+            event = run.next() => {
+                let Some(event) = event else { return Ok(followed) };
+                taken.tally.count(&event);
+                match &event.kind {
+                    EventKind::ActionRequested { question } => talk.asked.push((**question).clone()),
+                    EventKind::ModelFinished { .. } if event.path.is_empty() => followed.answers += 1,
+                    EventKind::Steered { text } if event.path.is_empty() => talk.mark_delivered(text),
+                    EventKind::RunFailed { .. } => followed.failed = Some(event.clone()),
+                    _ => {}
+                }
+                out.event(&event)?;
+            }
+            line = talk.lines.next(), if !talk.ended => talk.during(line?, run),
+        }
+    }
 }
 
 impl Stream<'_> {
@@ -60,42 +106,15 @@ impl Stream<'_> {
             if stopped.is_some() {
                 HowToStop::Leave.stop(&run.handle(), true);
             }
-            let (mut failed, mut answers) = (None, 0);
-            loop {
-                let shown = tokio::select! {
-                    biased;
-                    how = signals.recv() => {
-                        stopped = Some(how);
-                        match how {
-                            HowToStop::Cancel => run.interrupt(),
-                            HowToStop::Leave => how.stop(&run.handle(), true),
-                        }
-                        Ok(())
-                    }
-                    event = run.next() => match event {
-                        Some(event) => {
-                            taken.tally.count(&event);
-                            match &event.kind {
-                                EventKind::ActionRequested { question } => talk.asked.push((**question).clone()),
-                                EventKind::ModelFinished { .. } if event.path.is_empty() => answers += 1,
-                                EventKind::Steered { text } if event.path.is_empty() => talk.mark_delivered(text),
-                                EventKind::RunFailed { .. } => failed = Some(event.clone()),
-                                _ => {}
-                            }
-                            out.event(&event)
-                        }
-                        None => break,
-                    },
-                    line = talk.lines.next(), if !talk.ended => {
-                        line.map(|line| talk.during(line, &run))
-                    }
-                };
-                if let Err(error) = shown {
+            let shown = follow(&mut run, taken, talk, signals, &mut stopped, out).await;
+            let Followed { failed, answers } = match shown {
+                Ok(followed) => followed,
+                Err(error) => {
                     HowToStop::Leave.stop(&run.handle(), true);
                     let _ = run.outcome().await;
                     return Err(error);
                 }
-            }
+            };
             let result = run.outcome().await;
             taken.elapsed += began.elapsed();
             let outcome = match result {
