@@ -60,7 +60,6 @@ pub use deepagents_core::interrupt::{
     FieldOption, FormField, Interrupt,
 };
 pub use deepagents_core::journal::{Journal, MemoryJournal};
-pub use deepagents_core::last_value;
 pub use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall, Usage};
 pub use deepagents_core::middleware::{
     EndReason, HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
@@ -80,6 +79,7 @@ pub use deepagents_core::tool::{
     DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool, tool_fn,
 };
 pub use explain::{ExplainedPart, Explanation};
+pub use deepagents_core::{forward_journal, forward_model, forward_store, forward_threads, last_value};
 pub use left_decisions::left_decisions;
 pub use middleware::tool_errors::ToolErrorAction;
 pub use user_file::UserFileError;

@@ -2,6 +2,7 @@
 
 mod error;
 mod event;
+mod forward;
 mod none;
 mod profile;
 mod provider_tool;
@@ -26,13 +27,14 @@ pub use server::ModelServer;
 pub use system::SystemBlock;
 pub use tool_spec::ToolSpec;
 
-use crate::forward::forward;
+use crate::forward_model;
 
 /// A language model.
 ///
 /// [`stream`](Self::stream) is the only method to implement besides the name. [`invoke`](Self::invoke) drains the
 /// stream, so the two cannot disagree. The model handles retries, time limits and rate limits itself: an error from the
-/// stream is final.
+/// stream is final. A model that wraps another one forwards the methods that it does not change with
+/// [`forward_model!`](crate::forward_model).
 ///
 /// ```
 /// use deepagents_core::message::{AssistantMessage, Block};
@@ -98,12 +100,5 @@ pub trait ChatModel: Send + Sync + 'static {
 }
 
 impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
-    forward! { (**self);
-        fn name(&self) -> &str;
-        fn profile(&self) -> ModelProfile;
-        fn server(&self) -> Option<ModelServer>;
-        fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
-        fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>>;
-        fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>>;
-    }
+    forward_model!([.as_ref()]; name, profile, server, stream, invoke, count_tokens);
 }
