@@ -15,7 +15,7 @@ use deepagents_core::middleware::{
 use deepagents_core::model::{ModelRequest, NoModel};
 use deepagents_core::run::{Budget, Context, ContextBuilder, RunInput};
 use deepagents_core::state::{State, Update};
-use deepagents_core::tool::{DynTool, ToolContext, ToolOutput, ToolSet, json_tool};
+use deepagents_core::tool::{DynTool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
@@ -150,6 +150,20 @@ async fn a_tool_called_by_hand_continues_with_the_decisions_on_all_its_questions
     assert_eq!(again.content, output.content, "it is the same call, under the same key");
     let other = agent.call_reviewed_tool("pay", json!({"n": 3000}), None, &reviews).await;
     assert!(matches!(other, Err(Error::Interrupted(_))), "nobody has agreed to that");
+}
+
+#[tokio::test]
+async fn the_error_of_a_tool_shows_what_the_model_is_told() {
+    let failed: ToolError = std::io::Error::other("the cable is cut").into();
+    for (error, text) in [(failed, "the cable is cut"), (ToolError::denied_by("rule", "Not allowed."), "Not allowed.")]
+    {
+        assert_eq!((error.text(), error.to_string().as_str()), (Some(text), text));
+    }
+    let fatal = ToolError::fatal("the disk is gone");
+    assert_eq!((fatal.text(), fatal.to_string().as_str()), (None, "the disk is gone"));
+    let cx = ToolContext::new(ContextBuilder::new().build(), "pay", json!({}));
+    let asks = cx.interrupt("Pay?", [DecisionKind::Approve]).unwrap_err();
+    assert_eq!((asks.text(), asks.to_string().as_str()), (None, "the call waits for a decision"));
 }
 
 #[tokio::test]
