@@ -56,8 +56,8 @@ pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
 pub use deepagents_core::interrupt::{
-    ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, EditedAction, FieldKind,
-    FieldOption, FormField, Interrupt,
+    ActionRequest, ActionReview, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, EditedAction,
+    FieldKind, FieldOption, FormField, Interrupt,
 };
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall, Usage};

@@ -133,16 +133,16 @@ async fn a_tool_called_by_hand_continues_with_the_decisions_on_all_its_questions
     });
     let agent = Agent::builder(NoModel).tool(asks).build().unwrap();
     let mut reviews: Vec<ActionReview> = Vec::new();
-    let output =
-        loop {
-            match agent.call_reviewed_tool("pay", json!({"n": 3}), None, &reviews).await {
-                Ok(output) => break output,
-                Err(Error::Interrupted(waiting)) => reviews.extend(waiting.action_requests().iter().map(|request| {
-                    ActionReview { request: request.clone(), decision: Some(Decision::Approve.into()) }
-                })),
-                Err(other) => panic!("{other}"),
+    let output = loop {
+        match agent.call_reviewed_tool("pay", json!({"n": 3}), None, &reviews).await {
+            Ok(output) => break output,
+            Err(Error::Interrupted(waiting)) => {
+                let requests = waiting.action_requests().iter().cloned();
+                reviews.extend(requests.map(|request| ActionReview::new(request, Decision::Approve)));
             }
-        };
+            Err(other) => panic!("{other}"),
+        }
+    };
     let asked: Vec<&str> = reviews.iter().map(|review| review.request.text.as_str()).collect();
     assert_eq!(asked, ["Pay? {\"n\":3}", "Really? {\"n\":3}"]);
     assert!(output.content[0].as_text().unwrap().starts_with("paid under "));
