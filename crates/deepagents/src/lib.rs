@@ -68,6 +68,7 @@ pub use deepagents_core::middleware::{
 };
 pub use deepagents_core::model::{
     ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelSettings, NoModel, StopReason,
+    model_fn,
 };
 pub use deepagents_core::run::{
     Budget, BudgetKind, Context, ContextBuilder, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, RunObserver,
@@ -78,8 +79,8 @@ pub use deepagents_core::structured::ResponseFormat;
 pub use deepagents_core::tool::{
     DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool, tool_fn,
 };
-pub use explain::{ExplainedPart, Explanation};
 pub use deepagents_core::{forward_journal, forward_model, forward_store, forward_threads, last_value};
+pub use explain::{ExplainedPart, Explanation};
 pub use left_decisions::left_decisions;
 pub use middleware::tool_errors::ToolErrorAction;
 pub use user_file::UserFileError;

@@ -3,6 +3,7 @@
 mod error;
 mod event;
 mod forward;
+mod function;
 mod none;
 mod profile;
 mod provider_tool;
@@ -19,6 +20,7 @@ use futures_util::StreamExt;
 
 pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
+pub use function::model_fn;
 pub use none::NoModel;
 pub use profile::{ModelProfile, Price, PriceTier};
 pub use provider_tool::ProviderTool;
@@ -56,7 +58,8 @@ use crate::forward_model;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a model",
-    note = "a model is made by its name with `Registry::model(\"provider:model\")`, or is a type that implements `ChatModel`"
+    note = "a model is made by its name with `Registry::model(\"provider:model\")`, from a closure with `model_fn`, or is a type \
+            that implements `ChatModel`"
 )]
 pub trait ChatModel: Send + Sync + 'static {
     /// Returns the name as `provider:model`, for example `anthropic:claude-sonnet-4-5`.

@@ -8,11 +8,11 @@ use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
 use deepagents_core::interrupt::{ActionReview, Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, RetentionPolicy};
-use deepagents_core::message::{Message, ToolCall};
+use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall};
 use deepagents_core::middleware::{
     Middleware, ModelNext, ToolNext, ToolRequest, ToolResponse, wrap_model_call, wrap_tool_call,
 };
-use deepagents_core::model::{ModelRequest, NoModel};
+use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest, NoModel, StopReason, model_fn};
 use deepagents_core::run::{Budget, Context, ContextBuilder, RunInput};
 use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{DynTool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool};
@@ -164,6 +164,28 @@ async fn the_error_of_a_tool_shows_what_the_model_is_told() {
     let cx = ToolContext::new(ContextBuilder::new().build(), "pay", json!({}));
     let asks = cx.interrupt("Pay?", [DecisionKind::Approve]).unwrap_err();
     assert_eq!((asks.text(), asks.to_string().as_str()), (None, "the call waits for a decision"));
+}
+
+#[tokio::test]
+async fn a_model_from_a_closure_answers_with_texts_messages_and_errors() {
+    let model = model_fn("test:closure", |request: ModelRequest| async move {
+        match request.messages.last().map(|message| message.text()).as_deref() {
+            Some("fail") => Err(ModelError::invalid("no")),
+            Some("call") => Ok(AssistantMessage::new(vec![Block::call("c1", "look", json!({}))]).into()),
+            _ => Ok(ModelOutput::from("Hello.")),
+        }
+    });
+    let answer = model.invoke(ModelRequest::new("go")).await.unwrap();
+    assert_eq!(
+        (model.name(), answer.message.text().as_str(), answer.stop),
+        ("test:closure", "Hello.", StopReason::End)
+    );
+    let call = model.invoke(ModelRequest::new("call")).await.unwrap();
+    assert_eq!(call.stop, StopReason::ToolCalls);
+    assert!(matches!(model.invoke(ModelRequest::new("fail")).await, Err(ModelError::Invalid(_))));
+    let look = tool("look", |_, _| async { Ok("seen") });
+    let agent = Agent::builder(model_fn("test:closure", |_| async { Ok("Done.") })).tool(look).build().unwrap();
+    assert_eq!(agent.invoke("go").await.unwrap().text(), "Done.");
 }
 
 #[tokio::test]
