@@ -139,8 +139,10 @@ impl ScriptedModel {
         };
         check_history(&request.messages)?;
         let at = tests.iter().position(|test| test(request)).unwrap_or(usize::MAX);
+        let number = at.saturating_add(1);
+        let name = if tests.len() > 1 { format!("rule {number} of the script") } else { "the script".to_owned() };
         match self.lock().scripts.get_mut(at) {
-            Some(script) => Ok((at, script.take()?)),
+            Some(script) => Ok((at, script.take(&name)?)),
             None => Err(ModelError::invalid("no rule of the script matches the request")),
         }
     }

@@ -29,9 +29,10 @@ impl Script {
         Self::new(Arc::new(|_| true), turns)
     }
 
-    pub(super) fn take(&mut self) -> Result<Turn, ModelError> {
+    /// Returns the next turn. `name` is for the error.
+    pub(super) fn take(&mut self, name: &str) -> Result<Turn, ModelError> {
         let Some(turn) = self.turns.pop_front().or_else(|| self.repeat.clone()) else {
-            return Err(ModelError::invalid(format!("the script has no turn left ({} played)", self.played)));
+            return Err(ModelError::invalid(format!("{name} has no turn left ({} played)", self.played)));
         };
         self.played += 1;
         Ok(turn)
