@@ -8,6 +8,7 @@ use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
 use deepagents_core::interrupt::{ActionReview, Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, RetentionPolicy};
+use deepagents_core::last_value;
 use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall};
 use deepagents_core::middleware::{
     Middleware, ModelNext, ToolNext, ToolRequest, ToolResponse, wrap_model_call, wrap_tool_call,
@@ -164,6 +165,19 @@ async fn the_error_of_a_tool_shows_what_the_model_is_told() {
     let cx = ToolContext::new(ContextBuilder::new().build(), "pay", json!({}));
     let asks = cx.interrupt("Pay?", [DecisionKind::Approve]).unwrap_err();
     assert_eq!((asks.text(), asks.to_string().as_str()), (None, "the call waits for a decision"));
+}
+
+#[tokio::test]
+async fn a_test_context_has_the_channels_and_values_it_was_given() {
+    last_value!(Lines("lines"): u32);
+    last_value!(Words("words"): u32);
+    let mut state = State::default();
+    state.apply(&Update::message(Message::user("Hello"))).unwrap();
+    let cx = ContextBuilder::new().state(state).channel::<Words>(1).channel::<Lines>(2).channel::<Words>(3).build();
+    assert_eq!((cx.get::<Lines>(), cx.get::<Words>(), cx.messages().len()), (2, 3, 1));
+    let mut state = cx.state().clone();
+    state.apply(&Update::new::<Lines>(4)).unwrap();
+    assert_eq!(state.get::<Lines>(), Some(&4));
 }
 
 #[tokio::test]
