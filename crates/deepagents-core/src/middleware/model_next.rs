@@ -36,6 +36,15 @@ pub struct ModelResponse {
     pub(crate) attempt: Option<u32>,
 }
 
+impl ModelResponse {
+    /// Adds state changes.
+    #[must_use]
+    pub fn with_update(mut self, update: Update) -> Self {
+        self.update = self.update.and(update);
+        self
+    }
+}
+
 impl From<ModelOutput> for ModelResponse {
     fn from(output: ModelOutput) -> Self {
         Self { output, ..Self::default() }
