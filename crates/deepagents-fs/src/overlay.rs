@@ -54,8 +54,8 @@ fn is_marker(path: &VPath) -> bool {
 
 impl OverlayBackend {
     /// Puts `upper` over `lower`.
-    pub fn new(upper: Arc<dyn Backend>, lower: Arc<dyn Backend>) -> Self {
-        Self { upper, lower }
+    pub fn new(upper: impl Backend, lower: impl Backend) -> Self {
+        Self { upper: Arc::new(upper), lower: Arc::new(lower) }
     }
 
     /// Returns whether a deletion marker hides the lower backend's file at a path.
