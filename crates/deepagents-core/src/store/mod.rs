@@ -42,6 +42,10 @@ pub type Namespace = Vec<String>;
 /// assert_eq!(store.search(&["ada".to_owned()], &Query::default()).await?.len(), 1);
 /// # Ok::<(), deepagents_core::store::StoreError>(()) }).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    note = "`MemoryStore::default()` is one, and so is `Sqlite::open(path).await?` of `deepagents-persist`"
+)]
 pub trait Store: Send + Sync + 'static {
     /// Returns the item with this key.
     ///
