@@ -10,6 +10,8 @@
 
 /// The `Future` and `Stream` types that the traits use.
 pub use futures_core;
+/// The JSON values in the signatures of tools and stores.
+pub use serde_json;
 
 pub mod agent;
 mod context;

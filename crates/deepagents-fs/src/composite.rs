@@ -24,12 +24,11 @@ use crate::{
 /// search runs on all backends concurrently. Neither a route nor a directory above one can be deleted.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use deepagents_fs::{CompositeBackend, StateBackend, VPath};
 /// # use deepagents_fs::LocalBackend;
 /// # let dir = tempfile::tempdir()?;
-/// let disk = Arc::new(LocalBackend::open(dir.path())?);
-/// let files = CompositeBackend::new(disk).route(VPath::parse("/scratch")?, Arc::new(StateBackend::new()));
+/// let disk = LocalBackend::open(dir.path())?;
+/// let files = CompositeBackend::new(disk).route(VPath::parse("/scratch")?, StateBackend::new());
 /// assert_eq!(files.routes().collect::<Vec<_>>(), [&VPath::parse("/scratch")?]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -47,15 +46,15 @@ struct Mount {
 
 impl CompositeBackend {
     /// Creates a composite with one backend at the root.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { mounts: vec![Mount { path: VPath::root(), backend }] }
+    pub fn new(backend: impl Backend) -> Self {
+        Self { mounts: vec![Mount { path: VPath::root(), backend: Arc::new(backend) }] }
     }
 
     /// Mounts a backend at a directory, replacing any backend mounted there.
     #[must_use]
-    pub fn route(mut self, path: VPath, backend: Arc<dyn Backend>) -> Self {
+    pub fn route(mut self, path: VPath, backend: impl Backend) -> Self {
         self.mounts.retain(|mount| mount.path != path);
-        self.mounts.push(Mount { path, backend });
+        self.mounts.push(Mount { path, backend: Arc::new(backend) });
         self.mounts
             .sort_by(|a, b| b.path.components().count().cmp(&a.path.components().count()).then(a.path.cmp(&b.path)));
         self

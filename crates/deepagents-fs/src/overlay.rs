@@ -20,12 +20,10 @@ use crate::{
 /// deleted name. Such names are reserved: they are not listed and cannot be written.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use deepagents_fs::{OverlayBackend, StateBackend};
 /// # use deepagents_fs::LocalBackend;
 /// # let dir = tempfile::tempdir()?;
-/// let project = Arc::new(LocalBackend::open(dir.path())?);
-/// let draft = OverlayBackend::new(Arc::new(StateBackend::new()), project);
+/// let draft = OverlayBackend::new(StateBackend::new(), LocalBackend::open(dir.path())?);
 /// # drop(draft);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -54,8 +52,8 @@ fn is_marker(path: &VPath) -> bool {
 
 impl OverlayBackend {
     /// Puts `upper` over `lower`.
-    pub fn new(upper: Arc<dyn Backend>, lower: Arc<dyn Backend>) -> Self {
-        Self { upper, lower }
+    pub fn new(upper: impl Backend, lower: impl Backend) -> Self {
+        Self { upper: Arc::new(upper), lower: Arc::new(lower) }
     }
 
     /// Returns whether a deletion marker hides the lower backend's file at a path.

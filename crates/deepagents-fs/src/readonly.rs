@@ -11,9 +11,8 @@ use crate::{Backend, Capabilities, FsError, FsFuture, VPath, WriteMode, Written}
 /// Wraps a backend so that its files can be read and searched but not changed. It has no shell.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use deepagents_fs::{Backend, ReadOnly, StateBackend};
-/// assert!(!ReadOnly::new(Arc::new(StateBackend::new())).capabilities().write);
+/// assert!(!ReadOnly::new(StateBackend::new()).capabilities().write);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReadOnly {
@@ -22,8 +21,8 @@ pub struct ReadOnly {
 
 impl ReadOnly {
     /// Wraps a backend.
-    pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self { inner }
+    pub fn new(inner: impl Backend) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 }
 

@@ -98,8 +98,16 @@ impl ModelConfig {
         self.base_url.as_deref().or(usual).ok_or_else(missing)
     }
 
-    /// Returns the profile of a model.
-    pub(crate) fn profile(&self, model: &str) -> ModelProfile {
+    /// Returns what the catalogue contains about a model, with the context window of this configuration: what a client
+    /// of your own returns as its [profile](deepagents_core::model::ChatModel::profile).
+    ///
+    /// ```
+    /// use deepagents_models::ModelConfig;
+    /// let config = ModelConfig { context_window: Some(50_000), ..ModelConfig::default() };
+    /// let profile = config.profile("claude-sonnet-4-5");
+    /// assert!(profile.price.is_some() && profile.context_window == Some(50_000));
+    /// ```
+    pub fn profile(&self, model: &str) -> ModelProfile {
         let mut profile = self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model);
         profile.context_window = self.context_window.or(profile.context_window);
         profile

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
-use futures_core::future::BoxFuture;
+use deepagents_core::forward_model;
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
 use futures_core::stream::BoxStream;
 use futures_util::future::Either;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -92,17 +92,7 @@ async fn begin(mut events: Events) -> StartedCall {
 }
 
 impl ChatModel for Hedged {
-    fn name(&self) -> &str {
-        self.first.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.first.profile()
-    }
-
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        self.first.count_tokens(request)
-    }
+    forward_model!([.first]; name, profile, count_tokens);
 
     fn stream(&self, request: ModelRequest) -> Events {
         stream::once(self.clone().race(request)).flatten().boxed()

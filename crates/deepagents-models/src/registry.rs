@@ -154,6 +154,37 @@ impl Registry {
     }
 
     /// Adds or replaces a provider. The factory receives the part of the name after the colon.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deepagents_core::forward_model;
+    /// use deepagents_core::model::{ChatModel, ModelProfile, model_fn};
+    /// use deepagents_models::Registry;
+    ///
+    /// /// A model with what the catalogue contains about it, such as its price.
+    /// struct Listed<M> {
+    ///     model: M,
+    ///     profile: ModelProfile,
+    /// }
+    ///
+    /// impl<M: ChatModel> ChatModel for Listed<M> {
+    ///     forward_model!([.model]; name, stream);
+    ///
+    ///     fn profile(&self) -> ModelProfile {
+    ///         self.profile.clone()
+    ///     }
+    /// }
+    ///
+    /// let mut registry = Registry::new();
+    /// registry.register("house", |model, config| {
+    ///     let client = model_fn(format!("house:{model}"), |_request| async { Ok("Good day.") });
+    ///     Ok(Arc::new(Listed { model: client, profile: config.profile(model) }))
+    /// });
+    /// let model = registry.model("house:claude-sonnet-4-5")?;
+    /// assert_eq!(model.name(), "house:claude-sonnet-4-5");
+    /// assert!(model.profile().price.is_some());
+    /// # Ok::<(), deepagents_models::ConfigError>(())
+    /// ```
     pub fn register(
         &mut self,
         provider: impl Into<String>,

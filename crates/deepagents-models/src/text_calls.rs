@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use deepagents_core::forward_model;
 use deepagents_core::message::Block;
-use deepagents_core::model::{
-    ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelServer, StopReason,
-};
-use futures_core::future::BoxFuture;
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest, StopReason};
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
@@ -40,21 +38,7 @@ impl TextToolCalls {
 }
 
 impl ChatModel for TextToolCalls {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.0.profile()
-    }
-
-    fn server(&self) -> Option<ModelServer> {
-        self.0.server()
-    }
-
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        self.0.count_tokens(request)
-    }
+    forward_model!([.0]; name, profile, server, count_tokens);
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let tools: Vec<String> = request.tools.iter().map(|spec| spec.name.clone()).collect();

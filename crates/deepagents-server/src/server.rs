@@ -216,7 +216,8 @@ impl Server {
         other.map_or(Ok(()), |name| Err(ServerError::OtherJournal(name)))
     }
 
-    /// Starts the server and returns its routes. Unfinished runs accepted by an earlier process are resumed.
+    /// Starts the server and returns its routes. Unfinished runs accepted by an earlier process are resumed. The server
+    /// then cannot be shut down; for that, keep the [`RunningServer`] that [`start`](Self::start) returns.
     ///
     /// # Errors
     /// Returns the same errors as [`start`](Self::start).

@@ -1,12 +1,10 @@
 //! Journals observed while they work.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deepagents_core::journal::{
-    Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, Threads,
-};
+use deepagents_core::forward_journal;
+use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, Record, Snapshot};
 use futures_core::future::BoxFuture;
 
 /// An observer of a journal's writes.
@@ -47,6 +45,8 @@ impl<W: std::fmt::Debug> std::fmt::Debug for Watched<W> {
 }
 
 impl<W: Watch> Journal for Watched<W> {
+    forward_journal!([.journal]; claim, renew, release, load, read, threads, storage);
+
     fn append<'a>(
         &'a self,
         thread: &'a str,
@@ -75,37 +75,5 @@ impl<W: Watch> Journal for Watched<W> {
             self.watch.snapshot_put(started.elapsed());
             Ok(bytes)
         })
-    }
-
-    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
-        self.journal.claim(thread, claim)
-    }
-
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.journal.renew(thread, fence, lease)
-    }
-
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.journal.release(thread, fence)
-    }
-
-    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
-        self.journal.load(thread, at)
-    }
-
-    fn read<'a>(
-        &'a self,
-        thread: &'a str,
-        positions: Range<LogPosition>,
-    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>> {
-        self.journal.read(thread, positions)
-    }
-
-    fn threads(&self) -> &dyn Threads {
-        self.journal.threads()
-    }
-
-    fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
-        self.journal.storage()
     }
 }

@@ -5,8 +5,8 @@
 // ANCHOR: example
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use deepagents::DeepAgent;
+use deepagents::bytes::Bytes;
 use deepagents::core::state::{State, Update};
 use deepagents::fs::{Backend, ByteRange, Entry, FileRead, FsError, Listing, Stat, VPath, Version, WriteMode, Written};
 use deepagents::models::scripted::{ScriptedModel, Turn};

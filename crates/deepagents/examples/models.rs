@@ -3,10 +3,11 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
 // ANCHOR: example
+use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::models::{ModelConfig, Registry, RetryPolicy};
-use deepagents::{ChatModel, DeepAgent, ModelSettings};
+use deepagents::{ChatModel, DeepAgent, ModelSettings, model_fn};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut registry = Registry::new();
@@ -21,7 +22,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..ModelConfig::default()
         },
     );
-    for name in ["anthropic:claude-sonnet-4-5", "custom:my-model", "ollama:llama3:8b"] {
+    // A provider of your own: a closure from a request to an answer, or a type that implements `ChatModel`.
+    registry.register("house", |model, _config| {
+        Ok(Arc::new(model_fn(format!("house:{model}"), |_request| async { Ok("Good day.") })))
+    });
+    for name in ["anthropic:claude-sonnet-4-5", "custom:my-model", "ollama:llama3:8b", "house:clerk"] {
         let model = registry.model(name)?;
         println!("{}: window {:?}", model.name(), model.profile().context_window);
     }

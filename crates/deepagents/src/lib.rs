@@ -56,11 +56,10 @@ pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
 pub use deepagents_core::interrupt::{
-    ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, EditedAction, FieldKind,
-    FieldOption, FormField, Interrupt,
+    ActionRequest, ActionReview, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, EditedAction,
+    FieldKind, FieldOption, FormField, Interrupt,
 };
 pub use deepagents_core::journal::{Journal, MemoryJournal};
-pub use deepagents_core::last_value;
 pub use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall, Usage};
 pub use deepagents_core::middleware::{
     EndReason, HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
@@ -69,6 +68,7 @@ pub use deepagents_core::middleware::{
 };
 pub use deepagents_core::model::{
     ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelSettings, NoModel, StopReason,
+    model_fn,
 };
 pub use deepagents_core::run::{
     Budget, BudgetKind, Context, ContextBuilder, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, RunObserver,
@@ -79,6 +79,7 @@ pub use deepagents_core::structured::ResponseFormat;
 pub use deepagents_core::tool::{
     DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool, tool_fn,
 };
+pub use deepagents_core::{forward_journal, forward_model, forward_store, forward_threads, last_value};
 pub use explain::{ExplainedPart, Explanation};
 pub use left_decisions::left_decisions;
 pub use middleware::tool_errors::ToolErrorAction;

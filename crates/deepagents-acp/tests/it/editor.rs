@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, MemoryJournal, ThreadInfo};
 use deepagents::core::middleware::DynMiddleware;
 use deepagents::core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price};
@@ -13,6 +12,7 @@ use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents::models::scripted::ScriptedModel;
+use deepagents::{DeepAgent, forward_model};
 use deepagents_acp::{
     AgentHost, HostError, McpSupport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
 };
@@ -61,13 +61,7 @@ struct Halting {
 }
 
 impl ChatModel for Halting {
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.model.profile()
-    }
+    forward_model!([.model]; name, profile);
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let last = request.messages.last().map(|message| message.text()).unwrap_or_default();

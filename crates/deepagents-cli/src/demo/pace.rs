@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use deepagents::core::model::{ModelEvent, ModelProfile};
-use deepagents::{ChatModel, ModelError, ModelRequest};
+use deepagents::core::model::ModelEvent;
+use deepagents::{ChatModel, ModelError, ModelRequest, forward_model};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 
@@ -15,13 +15,7 @@ pub(super) struct Paced<M> {
 }
 
 impl<M: ChatModel> ChatModel for Paced<M> {
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.model.profile()
-    }
+    forward_model!([.model]; name, profile, server, count_tokens);
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let pause = self.pause;

@@ -45,6 +45,30 @@ impl Agent {
     /// applies if the call makes the same request again, with the same arguments. As for decisions in a run, the text
     /// of decisions passes through [`Middleware::receive_text`](crate::middleware::Middleware::receive_text).
     ///
+    /// ```
+    /// use deepagents_core::agent::Agent;
+    /// use deepagents_core::error::Error;
+    /// use deepagents_core::interrupt::{ActionReview, Decision, DecisionKind};
+    /// use deepagents_core::model::NoModel;
+    /// use deepagents_core::tool::{ToolContext, json_tool};
+    /// use serde_json::json;
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let pay = json_tool("pay", "Pays a bill.", json!({"type": "object"}), |_args, cx: ToolContext| async move {
+    ///     cx.interrupt("Pay?", [DecisionKind::Approve])?;
+    ///     Ok("Paid.")
+    /// });
+    /// let agent = Agent::builder(NoModel).tool(pay).build().unwrap();
+    /// let Err(Error::Interrupted(waiting)) = agent.call_tool("pay", json!({}), None).await else { panic!("it asks") };
+    /// let reviews: Vec<ActionReview> = waiting
+    ///     .action_requests()
+    ///     .iter()
+    ///     .map(|request| ActionReview::new(request.clone(), Decision::Approve))
+    ///     .collect();
+    /// let output = agent.call_reviewed_tool("pay", json!({}), None, &reviews).await?;
+    /// assert_eq!(output.content[0].as_text(), Some("Paid."));
+    /// # Ok::<(), Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool): a call may be interrupted more than once.
     pub async fn call_reviewed_tool(

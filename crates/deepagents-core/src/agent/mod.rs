@@ -81,6 +81,10 @@ impl Agent {
     /// Starts a run on the current Tokio runtime. Dropping the last owner of the run cancels it. If a run with the same
     /// [id](RunInput::id) and thread is in progress on this agent, returns another owner of that run.
     ///
+    /// Runs on one thread are neither ordered nor queued: the first that claims the thread has it, and others fail with
+    /// [`JournalError::Busy`](crate::journal::JournalError::Busy) until it has ended. Await the outcome of a run before
+    /// the next one is started, or pass messages to the run in progress.
+    ///
     /// # Panics
     /// Panics outside a Tokio runtime. A run that has a thread or a time limit fails on a runtime without timers: build
     /// the runtime with `enable_all` or `enable_time`.

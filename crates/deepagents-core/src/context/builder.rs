@@ -9,7 +9,7 @@ use crate::env::{Clock, Ids};
 use crate::event::{EventStream, Subscribe};
 use crate::ids::{RunId, ThreadId};
 use crate::machine::Budget;
-use crate::state::State;
+use crate::state::{Channel, State};
 use crate::status::FinishReason;
 use crate::store::Store;
 use crate::tool::ToolSet;
@@ -100,10 +100,25 @@ impl ContextBuilder {
         self
     }
 
-    /// Sets the state; by default empty, with only the conversation. For more channels, use [`State::new`] with a
-    /// [`Schema`](crate::state::Schema) that has them.
+    /// Sets the state, in place of any set before, also by [`channel`](Self::channel); by default empty, with only the
+    /// conversation.
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// Declares a channel of the state and sets its value.
+    ///
+    /// ```
+    /// use deepagents_core::last_value;
+    /// use deepagents_core::run::ContextBuilder;
+    /// last_value!(Lines("lines"): u32);
+    /// let cx = ContextBuilder::new().channel::<Lines>(3).build();
+    /// assert_eq!(cx.get::<Lines>(), 3);
+    /// ```
+    pub fn channel<C: Channel>(mut self, value: C::Value) -> Self {
+        let state = self.state.unwrap_or_else(|| State::new(self.agent.schema.clone()));
+        self.state = Some(state.with_channel::<C>(value));
         self
     }
 

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentDefinition, Context, Suspender};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::forward::forward;
+use crate::forward_model;
 use crate::interrupt::DecisionRecord;
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
-use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
+use crate::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
 
 /// Observes a run and its sub-agents: every model call and every tool call passes through it, and it sees every event.
 /// Set any number of observers with [`RunInput::observer`](crate::run::RunInput::observer). Runs that a tool starts
@@ -216,12 +216,7 @@ struct ObservedModel {
 }
 
 impl ChatModel for ObservedModel {
-    forward! { self.model;
-        fn name(&self) -> &str;
-        fn profile(&self) -> ModelProfile;
-        fn server(&self) -> Option<ModelServer>;
-        fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>>;
-    }
+    forward_model!([.model]; name, profile, server, count_tokens);
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.observer.clone().model(self.call.clone(), &self.model, request)

@@ -15,6 +15,14 @@ use crate::state::{Channel, ChannelError, Sharing};
 pub struct ActionRequests;
 
 /// A call that waits, and the decision about it.
+///
+/// ```
+/// use deepagents_core::interrupt::{ActionRequest, ActionReview, Decision};
+/// /// Approves everything that a call asks.
+/// fn approved(requests: &[ActionRequest]) -> Vec<ActionReview> {
+///     requests.iter().map(|request| ActionReview::new(request.clone(), Decision::Approve)).collect()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionReview {
     /// The question.
@@ -23,6 +31,15 @@ pub struct ActionReview {
     /// The decision, once there is one.
     #[serde(rename = "answer", default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<DecisionRecord>,
+}
+
+impl ActionReview {
+    /// Creates a review with a decision, for [`Agent::call_reviewed_tool`].
+    ///
+    /// [`Agent::call_reviewed_tool`]: crate::agent::Agent::call_reviewed_tool
+    pub fn new(request: ActionRequest, decision: impl Into<DecisionRecord>) -> Self {
+        Self { request, decision: Some(decision.into()) }
+    }
 }
 
 /// A change to the questions.

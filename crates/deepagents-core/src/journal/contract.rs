@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{JournalError, Record, Threads};
 use crate::env::Timestamp;
-use crate::forward::forward;
+use crate::forward_journal;
 use crate::ids::LogPosition;
 
 /// Stores the logs of threads.
@@ -17,7 +17,8 @@ use crate::ids::LogPosition;
 /// Records are appended in order and never changed. An append succeeds only for the owner of the thread, and only at
 /// the end that the writer expects, so that two processes on one thread get an error instead of silently forking it.
 /// `Ok` means that the records are durable, at the level that the journal promises. The journal suite of
-/// `deepagents-testing` tests implementations.
+/// `deepagents-testing` tests implementations. A journal that wraps another one forwards the methods that it does
+/// not change with [`forward_journal!`](crate::forward_journal).
 ///
 /// The last owner to claim a thread owns it until it is released. An expired lease lets others claim the thread, but
 /// changes nothing else: until someone does, the owner can still write and renew. A writer that was frozen past its
@@ -123,25 +124,7 @@ pub trait Journal: Send + Sync + 'static {
 
 /// Lets a builder accept both a journal and a shared one.
 impl<J: Journal + ?Sized> Journal for Arc<J> {
-    forward! { (**self);
-        fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
-        fn renew<'a>(
-            &'a self, thread: &'a str, fence: Fence, lease: Duration
-        ) -> BoxFuture<'a, Result<(), JournalError>>;
-        fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>>;
-        fn append<'a>(
-            &'a self, thread: &'a str, fence: Fence, expected: LogPosition, records: Vec<Record>
-        ) -> BoxFuture<'a, Result<Appended, JournalError>>;
-        fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
-        fn read<'a>(
-            &'a self, thread: &'a str, positions: Range<LogPosition>
-        ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>>;
-        fn put_snapshot<'a>(
-            &'a self, thread: &'a str, fence: Fence, snapshot: Snapshot
-        ) -> BoxFuture<'a, Result<u64, JournalError>>;
-        fn threads(&self) -> &dyn Threads;
-        fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>>;
-    }
+    forward_journal!([.as_ref()]; claim, renew, release, append, load, read, put_snapshot, threads, storage);
 }
 
 /// Which owner a claim may take a thread from while that owner's lease is still valid. The outcome of the former

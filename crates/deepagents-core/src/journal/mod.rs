@@ -15,6 +15,7 @@ mod child_log;
 mod codec;
 mod contract;
 mod error;
+mod forward;
 mod intact;
 mod lease;
 mod load;

@@ -65,7 +65,7 @@ pub enum ThreadSort {
     UpdatedAt,
     /// The creation time.
     CreatedAt,
-    /// The name.
+    /// The thread's id, as text.
     Id,
 }
 

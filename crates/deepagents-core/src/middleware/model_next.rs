@@ -36,6 +36,15 @@ pub struct ModelResponse {
     pub(crate) attempt: Option<u32>,
 }
 
+impl ModelResponse {
+    /// Adds state changes.
+    #[must_use]
+    pub fn with_update(mut self, update: Update) -> Self {
+        self.update = self.update.and(update);
+        self
+    }
+}
+
 impl From<ModelOutput> for ModelResponse {
     fn from(output: ModelOutput) -> Self {
         Self { output, ..Self::default() }
@@ -126,6 +135,7 @@ impl ModelNext {
     ///
     /// ```
     /// use std::sync::Arc;
+    /// use deepagents_core::forward_model;
     /// use deepagents_core::middleware::wrap_model_call;
     /// use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
     /// use futures_core::stream::BoxStream;
@@ -135,7 +145,7 @@ impl ModelNext {
     /// struct Loud(Arc<dyn ChatModel>);
     ///
     /// impl ChatModel for Loud {
-    ///     fn name(&self) -> &str { self.0.name() }
+    ///     forward_model!([.0]; name, profile, server, count_tokens);
     ///     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
     ///         let louder = |event| match event {
     ///             Ok(ModelEvent::Text { block, delta }) => Ok(ModelEvent::Text { block, delta: delta.to_uppercase() }),

@@ -120,6 +120,13 @@ impl ToolResponse {
         Self { is_error: true, ..Self::text(text) }
     }
 
+    /// Adds state changes.
+    #[must_use]
+    pub fn with_update(mut self, update: Update) -> Self {
+        self.update = self.update.and(update);
+        self
+    }
+
     /// Marks the response as a replacement for a result that the tool did not return.
     #[must_use]
     pub fn synthetic(mut self) -> Self {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelError;
 use super::error::milliseconds;
-use crate::message::{AssistantMessage, Usage};
+use crate::message::{AssistantMessage, Block, Usage};
 
 /// A piece of an answer. `block` is the index of the block within the answer. Pieces are true deltas.
 ///
@@ -84,6 +84,26 @@ impl ModelOutput {
     /// Creates an answer that ended normally.
     pub fn new(message: AssistantMessage) -> Self {
         Self { message, ..Self::default() }
+    }
+}
+
+impl From<AssistantMessage> for ModelOutput {
+    /// The model stopped because of the message's tool calls, if there are any.
+    fn from(message: AssistantMessage) -> Self {
+        let stop = if message.has_calls() { StopReason::ToolCalls } else { StopReason::End };
+        Self { stop, ..Self::new(message) }
+    }
+}
+
+impl From<String> for ModelOutput {
+    fn from(text: String) -> Self {
+        Self::new(AssistantMessage::new(vec![Block::text(text)]))
+    }
+}
+
+impl From<&str> for ModelOutput {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
     }
 }
 

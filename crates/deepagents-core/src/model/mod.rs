@@ -2,6 +2,8 @@
 
 mod error;
 mod event;
+mod forward;
+mod function;
 mod none;
 mod profile;
 mod provider_tool;
@@ -18,6 +20,7 @@ use futures_util::StreamExt;
 
 pub use error::{ErrorInfo, ModelError};
 pub use event::{ModelEvent, ModelOutput, StopReason};
+pub use function::model_fn;
 pub use none::NoModel;
 pub use profile::{ModelProfile, Price, PriceTier};
 pub use provider_tool::ProviderTool;
@@ -26,13 +29,14 @@ pub use server::ModelServer;
 pub use system::SystemBlock;
 pub use tool_spec::ToolSpec;
 
-use crate::forward::forward;
+use crate::forward_model;
 
 /// A language model.
 ///
 /// [`stream`](Self::stream) is the only method to implement besides the name. [`invoke`](Self::invoke) drains the
 /// stream, so the two cannot disagree. The model handles retries, time limits and rate limits itself: an error from the
-/// stream is final.
+/// stream is final. A model that wraps another one forwards the methods that it does not change with
+/// [`forward_model!`](crate::forward_model).
 ///
 /// ```
 /// use deepagents_core::message::{AssistantMessage, Block};
@@ -54,7 +58,8 @@ use crate::forward::forward;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a model",
-    note = "a model is made by its name with `Registry::model(\"provider:model\")`, or is a type that implements `ChatModel`"
+    note = "a model is made by its name with `Registry::model(\"provider:model\")`, from a closure with `model_fn`, or is \
+            a type that implements `ChatModel`"
 )]
 pub trait ChatModel: Send + Sync + 'static {
     /// Returns the name as `provider:model`, for example `anthropic:claude-sonnet-4-5`.
@@ -98,12 +103,5 @@ pub trait ChatModel: Send + Sync + 'static {
 }
 
 impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
-    forward! { (**self);
-        fn name(&self) -> &str;
-        fn profile(&self) -> ModelProfile;
-        fn server(&self) -> Option<ModelServer>;
-        fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
-        fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>>;
-        fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>>;
-    }
+    forward_model!([.as_ref()]; name, profile, server, stream, invoke, count_tokens);
 }

@@ -1,5 +1,7 @@
 //! The channels of an agent.
 
+use std::ops::Range;
+
 use super::ChannelSpec;
 
 /// The channels of an agent, sorted by name, with unique names.
@@ -58,6 +60,16 @@ impl Schema {
     /// Returns whether it contains the channel, compared by type.
     pub(crate) fn has(&self, spec: &ChannelSpec) -> bool {
         self.by_name(spec.name()).is_some_and(|known| known.same(spec))
+    }
+
+    /// Declares a channel, in place of any other with its name. Returns the positions that it replaces.
+    pub(super) fn declare(&mut self, spec: ChannelSpec) -> Range<usize> {
+        let at = match self.channels.binary_search_by(|c| c.name().cmp(spec.name())) {
+            Ok(at) => at..at.saturating_add(1),
+            Err(at) => at..at,
+        };
+        self.channels.splice(at.clone(), [spec]);
+        at
     }
 
     pub(super) fn position(&self, name: &str) -> Option<usize> {

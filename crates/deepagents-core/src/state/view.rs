@@ -67,6 +67,13 @@ impl State {
         Self { schema, slots, origin: None }
     }
 
+    /// Sets the value of a channel, which is declared if it is not.
+    pub(crate) fn with_channel<C: Channel>(mut self, value: C::Value) -> Self {
+        let at = Arc::make_mut(&mut self.schema).declare(ChannelSpec::new::<C>());
+        self.slots.splice(at, [Arc::new(value) as AnyValue]);
+        self
+    }
+
     /// Returns the channels.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema

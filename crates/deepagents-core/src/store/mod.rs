@@ -1,6 +1,7 @@
 //! Long-term memory: JSON values under namespaces and keys, shared by threads.
 
 mod error;
+mod forward;
 mod item;
 mod keys;
 mod memory;
@@ -19,7 +20,7 @@ pub use memory::MemoryStore;
 pub use namespaces::NamespaceQuery;
 pub use query::{Comparison, Filter, Query};
 
-use crate::forward::forward;
+use crate::forward_store;
 
 /// A path of labels that groups keys, such as `["users", "ada", "notes"]`.
 pub type Namespace = Vec<String>;
@@ -28,7 +29,8 @@ pub type Namespace = Vec<String>;
 ///
 /// Six methods are required. The others have defaults built on them, which a database can replace with better ones:
 /// [`list_keys`](Self::list_keys) without reading values, [`get_many`](Self::get_many) in one query. `store_suite!` of
-/// `deepagents-testing` tests whether a store follows the rules.
+/// `deepagents-testing` tests whether a store follows the rules. A store that wraps another one
+/// forwards the methods that it does not change with [`forward_store!`](crate::forward_store).
 ///
 /// ```
 /// use deepagents_core::store::{MemoryStore, Query, Store};
@@ -40,6 +42,10 @@ pub type Namespace = Vec<String>;
 /// assert_eq!(store.search(&["ada".to_owned()], &Query::default()).await?.len(), 1);
 /// # Ok::<(), deepagents_core::store::StoreError>(()) }).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    note = "`MemoryStore::default()` is one, and so is `Sqlite::open(path).await?` of `deepagents-persist`"
+)]
 pub trait Store: Send + Sync + 'static {
     /// Returns the item with this key.
     ///
@@ -162,29 +168,6 @@ pub trait Store: Send + Sync + 'static {
 
 /// Lets a builder accept both a store and a shared one.
 impl<S: Store + ?Sized> Store for Arc<S> {
-    forward! { (**self);
-        fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>>;
-        fn get_many<'a>(
-            &'a self, namespace: &'a [String], keys: &'a [&'a str]
-        ) -> BoxFuture<'a, Result<Vec<Item>, StoreError>>;
-        fn write<'a>(
-            &'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write
-        ) -> BoxFuture<'a, Result<Item, StoreError>>;
-        fn put<'a>(
-            &'a self, namespace: &'a [String], key: &'a str, value: Value
-        ) -> BoxFuture<'a, Result<Item, StoreError>>;
-        fn put_if<'a>(
-            &'a self, namespace: &'a [String], key: &'a str, value: Value, version: Option<u64>
-        ) -> BoxFuture<'a, Result<Item, StoreError>>;
-        fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
-        fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>>;
-        fn list_keys<'a>(
-            &'a self, namespace: &'a [String], query: &'a KeyQuery
-        ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>>;
-        fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
-        fn list_namespaces<'a>(
-            &'a self, query: &'a NamespaceQuery
-        ) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
-        fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
-    }
+    forward_store!([.as_ref()]; get, get_many, write, put, put_if, delete, search, list_keys, namespaces);
+    forward_store!([.as_ref()]; list_namespaces, sweep);
 }

@@ -36,6 +36,9 @@ pub type FnTool<A, F> = ClosureTool<PhantomData<fn(A)>, F>;
 ///     .effect(Effect::Read);
 /// let roll = tool_fn("roll", "Rolls a die.", |(): (), _cx| async { Ok("4") });
 /// ```
+///
+/// The closure returns a [`ToolError`], into which `?` converts any error. With `anyhow`, write `Err(anyhow!("…"))?`:
+/// `bail!` returns an `anyhow::Error` without converting it.
 pub fn tool_fn<A, F, Fut, O>(name: impl Into<String>, description: impl Into<String>, call: F) -> FnTool<A, F>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,

@@ -1,5 +1,7 @@
 //! The output and errors of tools.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::error::{BoxError, Error};
@@ -93,7 +95,8 @@ impl From<Value> for ToolOutput {
 /// The error of a tool call.
 ///
 /// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to. This works for
-/// anything that can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a string.
+/// anything that can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a string. For this reason it does not
+/// implement [`std::error::Error`] itself; [`Error`](crate::error::Error), into which it converts, does.
 ///
 /// ```
 /// use deepagents_core::error::BoxError;
@@ -108,7 +111,8 @@ impl From<Value> for ToolOutput {
 ///     // Any error becomes one that the model is told.
 ///     Ok(look_up(text.parse()?)?)
 /// }
-/// # assert!(price("x").is_err() && price("101").is_err());
+/// assert_eq!(price("101").unwrap_err().text(), Some("there are 100 articles"));
+/// assert_eq!(price("").unwrap_err().to_string(), "Give a number.");
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
@@ -154,6 +158,24 @@ impl ToolError {
     /// Creates an error that ends the run.
     pub fn fatal(error: impl Into<BoxError>) -> Self {
         Self::Fatal(error.into())
+    }
+
+    /// Returns the text for the model; `None` if the call waits for a decision or ends the run.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Model { text, .. } | Self::Denied { text, .. } => Some(text),
+            Self::Interrupted(_) | Self::Fatal(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model { text, .. } | Self::Denied { text, .. } => f.write_str(text),
+            Self::Interrupted(_) => f.write_str("the call waits for a decision"),
+            Self::Fatal(error) => error.fmt(f),
+        }
     }
 }
 

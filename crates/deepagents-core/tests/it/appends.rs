@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
 use futures_core::future::BoxFuture;
 
@@ -27,7 +28,7 @@ impl Appends {
 }
 
 impl Journal for Appends {
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use deepagents_core::agent::{Agent, NewTask};
 use deepagents_core::env::RandomIds;
 use deepagents_core::event::{Event, EventKind, Subscribe};
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{
     Appended, Claim, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, ThreadUsage,
 };
@@ -131,7 +132,7 @@ struct AwayBelow {
 }
 
 impl Journal for AwayBelow {
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::env::RandomIds;
+use deepagents_core::forward_journal;
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{
     Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, RetentionPolicy, RunStatus,
@@ -557,7 +558,7 @@ struct Stalls {
 }
 
 impl Journal for Stalls {
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::NewTask;
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{
-    Appended, Claim, Fence, Journal, JournalError, Loaded, LogPosition, MemoryJournal, Record, Snapshot, Threads,
+    Appended, Claim, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, Snapshot,
 };
 use deepagents_core::run::{FinishReason, RunHandle, RunInput};
 use deepagents_core::state::State;
@@ -44,7 +45,7 @@ impl Troubled {
 }
 
 impl Journal for Troubled {
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,
@@ -141,7 +142,7 @@ struct Panicking {
 }
 
 impl Journal for Panicking {
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,
@@ -174,7 +175,7 @@ struct PanicsAt {
 }
 
 impl Journal for PanicsAt {
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,
@@ -245,14 +246,10 @@ impl Hanging {
 }
 
 impl Journal for Hanging {
+    forward_journal!([.inner]; renew, release, read, load, threads);
+
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
         if thread.contains('/') { Box::pin(self.hang()) } else { self.inner.claim(thread, claim) }
-    }
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.renew(thread, fence, lease)
-    }
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.release(thread, fence)
     }
     fn append<'a>(
         &'a self,
@@ -267,15 +264,8 @@ impl Journal for Hanging {
             Ok(Appended { bytes, ..appended })
         })
     }
-    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
-        self.inner.load(thread, at)
-    }
-    crate::support::as_inner!(read);
     fn put_snapshot<'a>(&'a self, _: &'a str, _: Fence, _: Snapshot) -> BoxFuture<'a, Result<u64, JournalError>> {
         Box::pin(self.hang())
-    }
-    fn threads(&self) -> &dyn Threads {
-        self.inner.threads()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use deepagents_core::agent::{Agent, LatestState};
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{
     Checkpoint, CheckpointSource, Journal, JournalError, LogEntry, LogPosition, MemoryJournal, Record, RetentionPolicy,
     checkpoints, load, load_each,
@@ -26,7 +27,7 @@ struct Counted {
 }
 
 impl Journal for Counted {
-    crate::support::as_inner!(but read);
+    forward_journal!([.inner]; claim, renew, release, load, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,

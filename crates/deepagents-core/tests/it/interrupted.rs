@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deepagents_core::env::RandomIds;
 use deepagents_core::event::EventKind;
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -35,7 +36,7 @@ impl Journal for Slow {
             self.inner.append(thread, fence, expected, records).await
         })
     }
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::error::Error;
+use deepagents_core::forward_journal;
 use deepagents_core::interrupt::DecisionKind;
 use deepagents_core::journal::{
     Appended, Claim, Fence, Journal, JournalError, Lease, Loaded, LogPosition, MemoryJournal, ProcessIdentity, Record,
-    RunStatus, Snapshot, ThreadInfo, ThreadQuery, Threads,
+    RunStatus, ThreadInfo, ThreadQuery, Threads,
 };
 use deepagents_core::message::Message;
 use deepagents_core::run::{FinishReason, RunInput};
@@ -125,8 +126,7 @@ struct Slow {
 }
 
 impl Journal for Slow {
-    crate::support::as_inner!(but renew);
-    crate::support::as_inner!(read);
+    forward_journal!([.inner]; claim, load, read, put_snapshot, threads);
 
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move {
@@ -279,6 +279,8 @@ struct Locked {
 }
 
 impl Journal for Locked {
+    forward_journal!([.inner]; renew, release, read, append, load, put_snapshot, threads);
+
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
         let (inner, thread) = (self.inner.clone(), thread.to_owned());
         let claimed = tokio::spawn(async move {
@@ -286,36 +288,6 @@ impl Journal for Locked {
             inner.claim(&thread, claim).await
         });
         Box::pin(async move { claimed.await.unwrap() })
-    }
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.renew(thread, fence, lease)
-    }
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.release(thread, fence)
-    }
-    fn append<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        expected: LogPosition,
-        records: Vec<Record>,
-    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
-        self.inner.append(thread, fence, expected, records)
-    }
-    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
-        self.inner.load(thread, at)
-    }
-    crate::support::as_inner!(read);
-    fn put_snapshot<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'a, Result<u64, JournalError>> {
-        self.inner.put_snapshot(thread, fence, snapshot)
-    }
-    fn threads(&self) -> &dyn Threads {
-        self.inner.threads()
     }
 }
 
@@ -336,7 +308,7 @@ struct SlowRelease {
 }
 
 impl Journal for SlowRelease {
-    crate::support::as_inner!(but release);
+    forward_journal!([.inner]; claim, renew, load, read, put_snapshot, threads);
 
     fn append<'a>(
         &'a self,
@@ -382,8 +354,7 @@ struct Stuck {
 }
 
 impl Journal for Stuck {
-    crate::support::as_inner!(but load);
-    crate::support::as_inner!(read);
+    forward_journal!([.inner]; claim, read, put_snapshot, threads);
 
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
         if at.is_some() { Box::pin(std::future::pending()) } else { self.inner.load(thread, at) }

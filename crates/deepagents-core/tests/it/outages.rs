@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::error::Error;
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{
     Appended, Claim, Fence, Journal, JournalError, Lease, LogPosition, MemoryJournal, Record, RunStatus,
 };
@@ -42,8 +43,7 @@ impl Away {
 }
 
 impl Journal for Away {
-    crate::support::as_inner!(but renew);
-    crate::support::as_inner!(read);
+    forward_journal!([.inner]; claim, load, read, put_snapshot, threads);
 
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move {

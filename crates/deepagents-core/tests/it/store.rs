@@ -3,8 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use deepagents_core::env::{Clock, Timestamp};
-use deepagents_core::store::{Item, MemoryStore, Query, Store, StoreError, check_namespace};
+use deepagents_core::forward_store;
+use deepagents_core::store::{
+    Item, KeyInfo, KeyQuery, MemoryStore, Namespace, NamespaceQuery, Query, Store, StoreError, check_namespace,
+};
 use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
 use serde_json::json;
 
 use crate::support::{agent, lines, tool};
@@ -148,4 +152,56 @@ async fn tools_can_reach_their_agents_store() {
     let outcome = agent.invoke("go").await.unwrap();
     assert_eq!(lines(outcome.messages())[4], "result: version 2");
     assert_eq!(store.get(&["notes".to_owned()], "last").await.unwrap().unwrap().value, json!({"x": 1}));
+}
+
+/// A store that records which of its methods with a default are called.
+#[derive(Default)]
+struct Quick {
+    inner: MemoryStore,
+    called: Mutex<Vec<&'static str>>,
+}
+
+impl Store for Quick {
+    forward_store!([.inner]; get, write, delete, search, namespaces, sweep);
+
+    fn get_many<'a>(
+        &'a self,
+        namespace: &'a [String],
+        keys: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
+        self.called.lock().unwrap().push("get_many");
+        self.inner.get_many(namespace, keys)
+    }
+
+    fn list_keys<'a>(
+        &'a self,
+        namespace: &'a [String],
+        query: &'a KeyQuery,
+    ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>> {
+        self.called.lock().unwrap().push("list_keys");
+        self.inner.list_keys(namespace, query)
+    }
+
+    fn list_namespaces<'a>(&'a self, query: &'a NamespaceQuery) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>> {
+        self.called.lock().unwrap().push("list_namespaces");
+        self.inner.list_namespaces(query)
+    }
+}
+
+struct Wrapper(Arc<Quick>);
+
+impl Store for Wrapper {
+    forward_store!([.0]; get, get_many, write, put, put_if, delete, search, list_keys, namespaces, list_namespaces);
+    forward_store!([.0]; sweep);
+}
+
+#[tokio::test]
+async fn a_wrapper_of_a_store_uses_the_methods_that_the_store_answers_faster_than_by_default() {
+    let quick = Arc::new(Quick::default());
+    let store = Wrapper(quick.clone());
+    store.put(&ns(&["a"]), "1", json!(1)).await.unwrap();
+    assert_eq!(store.get_many(&ns(&["a"]), &["1", "2"]).await.unwrap().len(), 1);
+    assert_eq!(store.list_keys(&ns(&["a"]), &KeyQuery::default()).await.unwrap().len(), 1);
+    assert_eq!(store.list_namespaces(&NamespaceQuery::default()).await.unwrap(), [ns(&["a"])]);
+    assert_eq!(*quick.called.lock().unwrap(), ["get_many", "list_keys", "list_namespaces"]);
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deepagents_core::agent::{Agent, RewindPlan};
 use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
+use deepagents_core::forward_journal;
 use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
 use deepagents_core::message::Message;
 use deepagents_core::run::{Node, RunInput};
@@ -129,7 +130,7 @@ impl Journal for Flaky {
         }
         self.inner.append(thread, fence, expected, records)
     }
-    crate::support::as_inner!();
+    forward_journal!([.inner]; claim, renew, release, load, read, put_snapshot, threads);
 }
 
 #[tokio::test]
@@ -229,7 +230,7 @@ impl Journal for Sticky {
         assert!(!thread.is_empty());
         Box::pin(async { Err(JournalError::Storage("the line is cut".into())) })
     }
-    crate::support::as_inner!(but release);
+    forward_journal!([.inner]; claim, renew, load, read, put_snapshot, threads);
 }
 
 #[tokio::test]

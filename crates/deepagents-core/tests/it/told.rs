@@ -3,25 +3,14 @@
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::{AssistantMessage, Block, Message};
 use deepagents_core::middleware::{HookOutput, JumpTo, ModelResponse, after_model, before_model, wrap_model_call};
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, model_fn};
 use deepagents_models::scripted::{ScriptedModel, Turn};
-use futures_core::stream::BoxStream;
-use futures_util::{StreamExt, stream};
 
 use crate::support::{agent, watch};
 
 /// A model that returns its response in one piece.
-struct AtOnce(&'static str);
-
-impl ChatModel for AtOnce {
-    fn name(&self) -> &str {
-        "at once"
-    }
-
-    fn stream(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let message = AssistantMessage::new(vec![Block::text(self.0)]);
-        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelOutput::new(message))))]).boxed()
-    }
+fn at_once(text: &'static str) -> impl ChatModel {
+    model_fn("at once", move |_| async move { Ok(text) })
 }
 
 /// The text deltas of a run with their turns and attempts, and where responses finish.
@@ -41,7 +30,7 @@ fn canned(text: &str) -> ModelResponse {
 
 #[tokio::test]
 async fn an_unstreamed_answer_is_one_delta_and_a_streamed_one_is_not_repeated() {
-    let (events, _) = watch(agent(AtOnce("all of it")).build().unwrap().run("go")).await;
+    let (events, _) = watch(agent(at_once("all of it")).build().unwrap().run("go")).await;
     assert_eq!(told(&events), ["0.0 all of it", "0.0 finished"]);
     let silent = wrap_model_call(|_, _| async { Ok(canned("ask me tomorrow")) });
     let (events, _) = watch(agent(ScriptedModel::new([])).middleware(silent).build().unwrap().run("go")).await;

@@ -8,14 +8,15 @@ use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
 use deepagents_core::interrupt::{ActionReview, Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, RetentionPolicy};
-use deepagents_core::message::{Message, ToolCall};
+use deepagents_core::last_value;
+use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall};
 use deepagents_core::middleware::{
     Middleware, ModelNext, ToolNext, ToolRequest, ToolResponse, wrap_model_call, wrap_tool_call,
 };
-use deepagents_core::model::{ModelRequest, NoModel};
+use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest, NoModel, StopReason, model_fn};
 use deepagents_core::run::{Budget, Context, ContextBuilder, RunInput};
 use deepagents_core::state::{State, Update};
-use deepagents_core::tool::{DynTool, ToolContext, ToolOutput, ToolSet, json_tool};
+use deepagents_core::tool::{DynTool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
@@ -133,16 +134,16 @@ async fn a_tool_called_by_hand_continues_with_the_decisions_on_all_its_questions
     });
     let agent = Agent::builder(NoModel).tool(asks).build().unwrap();
     let mut reviews: Vec<ActionReview> = Vec::new();
-    let output =
-        loop {
-            match agent.call_reviewed_tool("pay", json!({"n": 3}), None, &reviews).await {
-                Ok(output) => break output,
-                Err(Error::Interrupted(waiting)) => reviews.extend(waiting.action_requests().iter().map(|request| {
-                    ActionReview { request: request.clone(), decision: Some(Decision::Approve.into()) }
-                })),
-                Err(other) => panic!("{other}"),
+    let output = loop {
+        match agent.call_reviewed_tool("pay", json!({"n": 3}), None, &reviews).await {
+            Ok(output) => break output,
+            Err(Error::Interrupted(waiting)) => {
+                let requests = waiting.action_requests().iter().cloned();
+                reviews.extend(requests.map(|request| ActionReview::new(request, Decision::Approve)));
             }
-        };
+            Err(other) => panic!("{other}"),
+        }
+    };
     let asked: Vec<&str> = reviews.iter().map(|review| review.request.text.as_str()).collect();
     assert_eq!(asked, ["Pay? {\"n\":3}", "Really? {\"n\":3}"]);
     assert!(output.content[0].as_text().unwrap().starts_with("paid under "));
@@ -150,6 +151,55 @@ async fn a_tool_called_by_hand_continues_with_the_decisions_on_all_its_questions
     assert_eq!(again.content, output.content, "it is the same call, under the same key");
     let other = agent.call_reviewed_tool("pay", json!({"n": 3000}), None, &reviews).await;
     assert!(matches!(other, Err(Error::Interrupted(_))), "nobody has agreed to that");
+}
+
+#[tokio::test]
+async fn the_error_of_a_tool_shows_what_the_model_is_told() {
+    let failed: ToolError = std::io::Error::other("the cable is cut").into();
+    for (error, text) in [(failed, "the cable is cut"), (ToolError::denied_by("rule", "Not allowed."), "Not allowed.")]
+    {
+        assert_eq!((error.text(), error.to_string().as_str()), (Some(text), text));
+    }
+    let fatal = ToolError::fatal("the disk is gone");
+    assert_eq!((fatal.text(), fatal.to_string().as_str()), (None, "the disk is gone"));
+    let cx = ToolContext::new(ContextBuilder::new().build(), "pay", json!({}));
+    let asks = cx.interrupt("Pay?", [DecisionKind::Approve]).unwrap_err();
+    assert_eq!((asks.text(), asks.to_string().as_str()), (None, "the call waits for a decision"));
+}
+
+#[tokio::test]
+async fn a_test_context_has_the_channels_and_values_it_was_given() {
+    last_value!(Lines("lines"): u32);
+    last_value!(Words("words"): u32);
+    let mut state = State::default();
+    state.apply(&Update::message(Message::user("Hello"))).unwrap();
+    let cx = ContextBuilder::new().state(state).channel::<Words>(1).channel::<Lines>(2).channel::<Words>(3).build();
+    assert_eq!((cx.get::<Lines>(), cx.get::<Words>(), cx.messages().len()), (2, 3, 1));
+    let mut state = cx.state().clone();
+    state.apply(&Update::new::<Lines>(4)).unwrap();
+    assert_eq!(state.get::<Lines>(), Some(&4));
+}
+
+#[tokio::test]
+async fn a_model_from_a_closure_answers_with_texts_messages_and_errors() {
+    let model = model_fn("test:closure", |request: ModelRequest| async move {
+        match request.messages.last().map(|message| message.text()).as_deref() {
+            Some("fail") => Err(ModelError::invalid("no")),
+            Some("call") => Ok(AssistantMessage::new(vec![Block::call("c1", "look", json!({}))]).into()),
+            _ => Ok(ModelOutput::from("Hello.")),
+        }
+    });
+    let answer = model.invoke(ModelRequest::new("go")).await.unwrap();
+    assert_eq!(
+        (model.name(), answer.message.text().as_str(), answer.stop),
+        ("test:closure", "Hello.", StopReason::End)
+    );
+    let call = model.invoke(ModelRequest::new("call")).await.unwrap();
+    assert_eq!(call.stop, StopReason::ToolCalls);
+    assert!(matches!(model.invoke(ModelRequest::new("fail")).await, Err(ModelError::Invalid(_))));
+    let look = tool("look", |_, _| async { Ok("seen") });
+    let agent = Agent::builder(model_fn("test:closure", |_| async { Ok("Done.") })).tool(look).build().unwrap();
+    assert_eq!(agent.invoke("go").await.unwrap().text(), "Done.");
 }
 
 #[tokio::test]

@@ -36,9 +36,7 @@ impl Middleware for CountsPasses {
         next: ModelNext,
     ) -> deepagents_core::error::Result<ModelResponse> {
         let pass = self.0.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut response = next.run(request).await?;
-        response.update = response.update.and(Update::new::<Tries>(pass));
-        Ok(response)
+        Ok(next.run(request).await?.with_update(Update::new::<Tries>(pass)))
     }
 }
 

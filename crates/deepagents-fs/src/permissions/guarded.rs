@@ -93,7 +93,8 @@ pub struct PermissionedBackend {
 
 impl PermissionedBackend {
     /// Wraps a backend with rules.
-    pub fn new(inner: Arc<dyn Backend>, rules: Permissions, on_ask: OnAsk) -> Self {
+    pub fn new(inner: impl Backend, rules: Permissions, on_ask: OnAsk) -> Self {
+        let inner: Arc<dyn Backend> = Arc::new(inner);
         let evaded = rules.anchors().any(|anchor| inner.shell_visible(&anchor));
         let bound = if evaded { inner.shell().and_then(|shell| shell.under(&rules)) } else { None };
         Self { inner, rules: Arc::new(rules), on_ask, evaded, bound, leads: None }

@@ -38,13 +38,12 @@ const PAGE: usize = 1000;
 /// reach.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use deepagents_core::state::State;
 /// use deepagents_core::store::MemoryStore;
 /// use deepagents_fs::{Backend, ByteRange, StoreBackend, VPath, WriteMode};
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {
-/// let files = StoreBackend::new(Arc::new(MemoryStore::default()), vec!["ada".to_owned(), "memories".to_owned()]);
+/// let files = StoreBackend::new(MemoryStore::default(), vec!["ada".to_owned(), "memories".to_owned()]);
 /// let (state, path) = (State::default(), VPath::parse("/city.md")?);
 /// files.write(&state, &path, "Turin".into(), WriteMode::Create).await?;
 /// assert_eq!(&files.read(&state, &path, ByteRange::ALL).await?.bytes[..], b"Turin");
@@ -62,8 +61,8 @@ pub struct StoreBackend {
 
 impl StoreBackend {
     /// Creates a backend for the files under a namespace.
-    pub fn new(store: Arc<dyn Store>, namespace: Vec<String>) -> Self {
-        Self { store, namespace, clock: Arc::new(SystemClock), locks: PathLocks::default() }
+    pub fn new(store: impl Store, namespace: Vec<String>) -> Self {
+        Self { store: Arc::new(store), namespace, clock: Arc::new(SystemClock), locks: PathLocks::default() }
     }
 
     /// Sets the clock for the timestamps in file records.

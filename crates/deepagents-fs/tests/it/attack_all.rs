@@ -12,7 +12,7 @@ use deepagents_fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permiss
 use deepagents_fs::search::{GlobQuery, GrepQuery};
 use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents_fs::{
-    Backend, ByteRange, CompositeBackend, FsError, FsFuture, LocalBackend, LocalOptions, OverlayBackend,
+    Backend, ByteRange, CompositeBackend, FileRead, FsError, FsFuture, LocalBackend, LocalOptions, OverlayBackend,
     PortableBackend, ReadOnly, StateBackend, VPath, WriteMode, forward,
 };
 use deepagents_testing::skip::skip;
@@ -47,7 +47,22 @@ fn kinds(work: &Path) -> Vec<(&'static str, Arc<dyn Backend>, &'static str)> {
         ("read-only", Arc::new(ReadOnly::new(local(true))), ""),
         ("behind rules", Arc::new(PermissionedBackend::new(local(true), rules, OnAsk::Refuse)), ""),
         ("with a shell", Arc::new(WithShell::new(local(true), shell)), ""),
+        ("with other contents", Arc::new(Shouting(local(true))), ""),
     ]
+}
+
+/// A backend that changes what it reads, as one that decrypts does.
+struct Shouting(Arc<LocalBackend>);
+
+impl Backend for Shouting {
+    forward!([.0]; stat, list, write, delete);
+
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+        Box::pin(async move {
+            let read = self.0.read(state, path, range).await?;
+            Ok(FileRead { bytes: read.bytes.to_ascii_uppercase().into(), ..read })
+        })
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -151,6 +151,58 @@ mod below_an_overlay {
     });
 }
 
+/// A backend that receives its files when it is made.
+mod made_from_its_files {
+    use std::collections::BTreeMap;
+    use std::future::ready;
+    use std::io::ErrorKind;
+
+    use bytes::Bytes;
+    use deepagents_core::state::{State, Update};
+    use deepagents_fs::{
+        Backend, ByteRange, Entry, FileRead, FsError, FsFuture, Listing, Stat, VPath, Version, WriteMode, Written,
+    };
+
+    use super::*;
+
+    struct Packed(BTreeMap<VPath, Bytes>);
+
+    impl Packed {
+        fn find(&self, path: &VPath) -> Result<(Bytes, Stat), FsError> {
+            match self.0.get(path) {
+                Some(bytes) => Ok((bytes.clone(), Stat::file(bytes.len() as u64, Version::from_content(bytes)))),
+                None => Ok((Bytes::new(), Stat::implied(path, self.0.keys())?)),
+            }
+        }
+    }
+
+    impl Backend for Packed {
+        fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
+            Box::pin(ready(self.find(path).map(|(_, stat)| stat)))
+        }
+
+        fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+            let found = self.find(path);
+            Box::pin(ready(found.and_then(|(bytes, stat)| FileRead::from_whole(path, &bytes, stat, range))))
+        }
+
+        fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
+            let entries = self.0.iter().map(|(path, bytes)| Entry::file(path.clone(), bytes.len() as u64));
+            Box::pin(ready(Listing::implied(path, entries)))
+        }
+
+        fn write<'a>(&'a self, _: &'a State, path: &'a VPath, _: Bytes, _: WriteMode) -> FsFuture<'a, Written> {
+            Box::pin(ready(Err(FsError::io(path, ErrorKind::ReadOnlyFilesystem, "it is packed"))))
+        }
+
+        fn delete<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
+            Box::pin(ready(Err(FsError::io(path, ErrorKind::ReadOnlyFilesystem, "it is packed"))))
+        }
+    }
+
+    backend_suite!(reading: async || Some(Files::made(Packed)));
+}
+
 /// A directory of a composite as a backend, so that the suite runs inside a route.
 pub(crate) struct Inside(pub(crate) CompositeBackend);
 

@@ -1,12 +1,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use deepagents_core::forward_store;
 use deepagents_core::state::State;
-use deepagents_core::store::{Item, KeyInfo, KeyQuery, MemoryStore, Namespace, Query, Store, StoreError, Write};
+use deepagents_core::store::{Item, KeyInfo, KeyQuery, MemoryStore, Query, Store, StoreError};
 use deepagents_fs::edit::{self, Edit};
 use deepagents_fs::search::GrepQuery;
 use deepagents_fs::{Backend, FsError, Kind, StoreBackend};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::suite::{Files, p, shown};
 
@@ -111,6 +112,8 @@ impl Noting {
 }
 
 impl Store for Noting {
+    forward_store!([.inner]; write, delete, namespaces, sweep);
+
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, Option<Item>> {
         self.note([key]);
         self.inner.get(namespace, key)
@@ -119,14 +122,6 @@ impl Store for Noting {
     fn get_many<'a>(&'a self, namespace: &'a [String], keys: &'a [&'a str]) -> Done<'a, Vec<Item>> {
         self.note(keys.iter().copied());
         self.inner.get_many(namespace, keys)
-    }
-
-    fn write<'a>(&'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write) -> Done<'a, Item> {
-        self.inner.write(namespace, key, value, write)
-    }
-
-    fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, bool> {
-        self.inner.delete(namespace, key)
     }
 
     fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> Done<'a, Vec<Item>> {
@@ -140,14 +135,6 @@ impl Store for Noting {
             self.listed.fetch_add(found.len(), Ordering::Relaxed);
             Ok(found)
         })
-    }
-
-    fn namespaces<'a>(&'a self, prefix: &'a [String]) -> Done<'a, Vec<Namespace>> {
-        self.inner.namespaces(prefix)
-    }
-
-    fn sweep(&self) -> Done<'_, u64> {
-        self.inner.sweep()
     }
 }
 

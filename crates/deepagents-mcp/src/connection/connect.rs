@@ -190,7 +190,7 @@ impl PendingConnection<'_> {
 fn handshake_error(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_error(fallback),
-        ClientInitializeError::ConnectionClosed(_) => "it ended before it answered".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => stdio::ENDED.to_owned(),
         ClientInitializeError::JsonRpcError(data) => format!("it refused: {}", text::line(&data.message, 300)),
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             let versions: Vec<&str> = server_supported.iter().map(ProtocolVersion::as_str).collect();

@@ -8,6 +8,7 @@ mod session;
 mod shallow;
 mod stderr;
 
+use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -49,6 +50,9 @@ pub const SAFE_VARIABLES: [&str; 15] = [
     "NODE_EXTRA_CA_CERTS",
 ];
 
+/// What is said of a server that closed its pipes instead of answering.
+pub(crate) const ENDED: &str = "it ended before it answered";
+
 /// The pipes of a server, and its process, which ends when they are closed.
 pub(crate) struct StdioTransport {
     stdout: MessageLines<ChildStdout>,
@@ -82,7 +86,7 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let process = Process::new(child, shared.groups.clone());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        return Err(failed(std::io::Error::other("it has no pipes")));
+        return Err(failed(io::Error::other("it has no pipes")));
     };
     let log = options.log_dir.as_ref().map(|folder| folder.join(format!("{}.log", crate::text::file_name(name))));
     let drained = tokio::spawn(stderr::drain(stderr, tail.clone(), log));
@@ -95,24 +99,30 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
 /// Names the working directory in a spawn error if that is what is missing: the system reports only that something does
 /// not exist.
 #[allow(clippy::disallowed_methods, reason = "the directory is one that a program is started in")]
-fn in_directory(source: std::io::Error, directory: Option<&std::path::PathBuf>) -> std::io::Error {
+fn in_directory(source: io::Error, directory: Option<&std::path::PathBuf>) -> io::Error {
     match directory.filter(|directory| !directory.is_dir()) {
         Some(directory) => {
             let words = format!("the directory `{}`, in which it would start, does not exist", directory.display());
-            std::io::Error::new(source.kind(), words)
+            io::Error::new(source.kind(), words)
         }
         None => source,
     }
 }
 
 impl Transport<RoleClient> for StdioTransport {
-    type Error = std::io::Error;
+    type Error = io::Error;
 
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.stdin.send(message)
+        let sent = self.stdin.send(message);
+        async move {
+            sent.await.map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => io::Error::new(error.kind(), ENDED),
+                _ => error,
+            })
+        }
     }
 
     fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {

@@ -65,12 +65,9 @@ async fn decisions_nobody_was_asked_for_are_not_attributed_to_the_client() {
     let Err(Error::Interrupted(waiting)) = agent.call_reviewed_tool("write", args.clone(), None, &[]).await else {
         panic!("it asks")
     };
-    let decision = Some(DecisionRecord::new(Decision::Approve, DecisionAuthor::Person));
-    let decided: Vec<ActionReview> = waiting
-        .action_requests()
-        .iter()
-        .map(|request| ActionReview { request: request.clone(), decision: decision.clone() })
-        .collect();
+    let decision = DecisionRecord::new(Decision::Approve, DecisionAuthor::Person);
+    let requests = waiting.action_requests().iter().cloned();
+    let decided: Vec<ActionReview> = requests.map(|request| ActionReview::new(request, decision.clone())).collect();
     let state = serde_json::to_string(&decided).unwrap();
     let server = AgentServer::new(&agent).tools(["write"]).asks(false);
     let mut client = Client::begin(server, json!({"elicitation": {}})).await;

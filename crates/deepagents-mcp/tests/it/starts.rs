@@ -42,6 +42,20 @@ async fn a_server_that_cannot_start_does_not_affect_the_others() {
 }
 
 #[tokio::test]
+async fn a_program_that_exits_at_once_is_said_to_have_ended() {
+    // Some of them end before the first message is written, and some after that.
+    let names: Vec<String> = (0..8).map(|n| format!("s{n}")).collect();
+    let exits = |name| (name, ServerConfig::stdio("/bin/sh", ["-c", "exec <&-; exit 0"]));
+    let servers = McpServers::new(names.iter().map(exits), options());
+    servers.ready().await;
+    for status in servers.status() {
+        let problem = status.problem().unwrap();
+        assert!(problem.contains("it ended before it answered"), "{problem}");
+    }
+    servers.close().await;
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_is_abandoned_at_its_timeout() {
     let script = Script::new(&[echo()], "").at_start("sleep 600");
     let servers = alone(script.config().start_timeout(Duration::from_millis(200)));

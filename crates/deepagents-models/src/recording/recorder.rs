@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
-use futures_core::future::BoxFuture;
+use deepagents_core::forward_model;
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
 use futures_core::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt, stream};
 
@@ -83,21 +83,7 @@ impl fmt::Debug for RecordingModel {
 }
 
 impl ChatModel for RecordingModel {
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.model.profile()
-    }
-
-    fn server(&self) -> Option<ModelServer> {
-        self.model.server()
-    }
-
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        self.model.count_tokens(request)
-    }
+    forward_model!([.model]; name, profile, server, count_tokens);
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.recorder.stream(&Arc::default(), 0, false, self.model.clone(), request)

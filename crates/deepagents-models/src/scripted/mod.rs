@@ -139,8 +139,9 @@ impl ScriptedModel {
         };
         check_history(&request.messages)?;
         let at = tests.iter().position(|test| test(request)).unwrap_or(usize::MAX);
+        let rule = (tests.len() > 1).then(|| at.saturating_add(1));
         match self.lock().scripts.get_mut(at) {
-            Some(script) => Ok((at, script.take()?)),
+            Some(script) => Ok((at, script.take(rule)?)),
             None => Err(ModelError::invalid("no rule of the script matches the request")),
         }
     }

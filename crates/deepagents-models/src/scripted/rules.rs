@@ -29,9 +29,11 @@ impl Script {
         Self::new(Arc::new(|_| true), turns)
     }
 
-    pub(super) fn take(&mut self) -> Result<Turn, ModelError> {
+    /// Returns the next turn. `rule` is its number if there are several, for the error.
+    pub(super) fn take(&mut self, rule: Option<usize>) -> Result<Turn, ModelError> {
         let Some(turn) = self.turns.pop_front().or_else(|| self.repeat.clone()) else {
-            return Err(ModelError::invalid(format!("the script has no turn left ({} played)", self.played)));
+            let name = rule.map_or_else(|| "the script".to_owned(), |rule| format!("rule {rule} of the script"));
+            return Err(ModelError::invalid(format!("{name} has no turn left ({} played)", self.played)));
         };
         self.played += 1;
         Ok(turn)

@@ -69,6 +69,15 @@ async fn an_exhausted_script_reports_how_many_turns_were_played() {
 }
 
 #[tokio::test]
+async fn an_exhausted_rule_is_named_by_its_number() {
+    let model =
+        ScriptedModel::rules().when(|request| request.messages.len() > 1, []).otherwise([Turn::text("one")]).build();
+    model.invoke(ask("hi")).await.unwrap();
+    let error = model.invoke(ask("hi")).await.unwrap_err();
+    assert_eq!(error.info().message, "rule 2 of the script has no turn left (1 played)");
+}
+
+#[tokio::test]
 async fn all_clones_share_the_recorded_requests() {
     let model = ScriptedModel::new([Turn::text("one"), Turn::text("two")]);
     model.clone().invoke(ask("first")).await.unwrap();

@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::forward_model;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::{AssistantMessage, Block, Origin};
-use deepagents_core::model::{
-    ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest, ModelServer, ModelSettings,
-};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelServer, ModelSettings};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use deepagents_otel::{Content, Endpoint, ExportConfig, Protocol, Sampler, TraceOptions, Tracer};
-use futures_core::stream::BoxStream;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -301,14 +299,10 @@ async fn model_servers_get_the_trace_when_enabled_and_side_requests_are_spans() 
 struct Hosted(ScriptedModel);
 
 impl ChatModel for Hosted {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
+    forward_model!([.0]; name, stream);
+
     fn server(&self) -> Option<ModelServer> {
         Some(ModelServer::new("models.example", 8443))
-    }
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.0.stream(request)
     }
 }
 

@@ -23,6 +23,7 @@ mod one_counter {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use deepagents_core::forward_store;
     use deepagents_core::store::{Expected, Item, MemoryStore, Namespace, Query, Store, StoreError, Write};
     use futures_util::future::BoxFuture;
     use serde_json::Value;
@@ -46,6 +47,8 @@ mod one_counter {
     }
 
     impl Store for OneCounter {
+        forward_store!([.store]; delete, namespaces, sweep);
+
         fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, Option<Item>> {
             Box::pin(async move {
                 match self.store.get(namespace, key).await? {
@@ -77,10 +80,6 @@ mod one_counter {
             })
         }
 
-        fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, bool> {
-            self.store.delete(namespace, key)
-        }
-
         fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> Done<'a, Vec<Item>> {
             Box::pin(async move {
                 let mut found = Vec::new();
@@ -89,14 +88,6 @@ mod one_counter {
                 }
                 Ok(found)
             })
-        }
-
-        fn namespaces<'a>(&'a self, prefix: &'a [String]) -> Done<'a, Vec<Namespace>> {
-            self.store.namespaces(prefix)
-        }
-
-        fn sweep(&self) -> Done<'_, u64> {
-            self.store.sweep()
         }
     }
 
@@ -111,38 +102,13 @@ mod one_counter {
 mod least {
     use std::sync::Arc;
 
-    use deepagents_core::store::{Item, MemoryStore, Namespace, Query, Store, StoreError, Write};
-    use futures_util::future::BoxFuture;
-    use serde_json::Value;
+    use deepagents_core::forward_store;
+    use deepagents_core::store::{MemoryStore, Store};
 
     struct Least(MemoryStore);
 
-    type Done<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
-
     impl Store for Least {
-        fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, Option<Item>> {
-            self.0.get(namespace, key)
-        }
-
-        fn write<'a>(&'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write) -> Done<'a, Item> {
-            self.0.write(namespace, key, value, write)
-        }
-
-        fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, bool> {
-            self.0.delete(namespace, key)
-        }
-
-        fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> Done<'a, Vec<Item>> {
-            self.0.search(prefix, query)
-        }
-
-        fn namespaces<'a>(&'a self, prefix: &'a [String]) -> Done<'a, Vec<Namespace>> {
-            self.0.namespaces(prefix)
-        }
-
-        fn sweep(&self) -> Done<'_, u64> {
-            self.0.sweep()
-        }
+        forward_store!([.0]; get, write, delete, search, namespaces, sweep);
     }
 
     deepagents_testing::store_suite!(async |clock| Some(Arc::new(Least(MemoryStore::new(clock))) as Arc<dyn Store>));

@@ -3,15 +3,13 @@
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use deepagents::{Journal, MemoryJournal};
 use deepagents_core::journal::{
-    Appended, Claim, Fence, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, ThreadInfo, ThreadQuery,
-    Threads,
+    Appended, Claim, Fence, JournalError, Loaded, LogEntry, LogPosition, Record, ThreadInfo, ThreadQuery, Threads,
 };
+use deepagents_core::{forward_journal, forward_threads};
 use futures_core::future::BoxFuture;
-use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 
 #[derive(Default)]
@@ -45,6 +43,8 @@ impl Counted {
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
 impl Journal for Counted {
+    forward_journal!([.inner]; renew, release, put_snapshot, storage);
+
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> Done<'a, Fence> {
         Box::pin(async move {
             self.claims.fetch_add(1, Ordering::Relaxed);
@@ -57,12 +57,6 @@ impl Journal for Counted {
             }
             self.inner.claim(thread, claim).await
         })
-    }
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> Done<'a, ()> {
-        self.inner.renew(thread, fence, lease)
-    }
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> Done<'a, ()> {
-        self.inner.release(thread, fence)
     }
     fn append<'a>(
         &'a self,
@@ -91,21 +85,14 @@ impl Journal for Counted {
             Ok(entries)
         })
     }
-    fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> Done<'a, u64> {
-        self.inner.put_snapshot(thread, fence, snapshot)
-    }
     fn threads(&self) -> &dyn Threads {
         self
-    }
-    fn storage(&self) -> Done<'_, Option<String>> {
-        self.inner.storage()
     }
 }
 
 impl Threads for Counted {
-    fn get<'a>(&'a self, thread: &'a str) -> Done<'a, Option<ThreadInfo>> {
-        self.inner.threads().get(thread)
-    }
+    forward_threads!([.inner.threads()]; get, set_metadata, update_metadata, set_parent, set_ttl, copy, remove, sweep);
+
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> Done<'a, Vec<ThreadInfo>> {
         Box::pin(async move {
             let listed = self.inner.threads().list(query).await?;
@@ -113,32 +100,11 @@ impl Threads for Counted {
             Ok(listed)
         })
     }
-    fn set_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> Done<'a, ()> {
-        self.inner.threads().set_metadata(thread, metadata)
-    }
-    fn update_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> Done<'a, ()> {
-        self.inner.threads().update_metadata(thread, metadata)
-    }
-    fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> Done<'a, ()> {
-        self.inner.threads().set_parent(thread, parent)
-    }
-    fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> Done<'a, ()> {
-        self.inner.threads().set_ttl(thread, ttl)
-    }
-    fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<LogPosition>) -> Done<'a, ()> {
-        self.inner.threads().copy(from, to, until)
-    }
     fn delete<'a>(&'a self, thread: &'a str) -> Done<'a, bool> {
         let one_less = |stuck: usize| stuck.checked_sub(1);
         if self.stuck.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
             return Box::pin(async { Err(JournalError::Storage("it is away".into())) });
         }
         self.inner.threads().delete(thread)
-    }
-    fn remove<'a>(&'a self, thread: &'a str, fence: Fence, positions: Range<LogPosition>) -> Done<'a, ()> {
-        self.inner.threads().remove(thread, fence, positions)
-    }
-    fn sweep(&self) -> Done<'_, u64> {
-        self.inner.threads().sweep()
     }
 }

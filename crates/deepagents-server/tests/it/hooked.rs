@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use deepagents_core::store::{Item, MemoryStore, Namespace, Query, Store, StoreError, Write};
+use deepagents_core::forward_store;
+use deepagents_core::store::{Item, MemoryStore, Store, StoreError, Write};
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
@@ -62,6 +63,8 @@ fn away() -> StoreError {
 }
 
 impl Store for HookedStore {
+    forward_store!([.inner]; search, namespaces);
+
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         Box::pin(async move {
             self.asked(namespace).await;
@@ -93,14 +96,6 @@ impl Store for HookedStore {
             return Box::pin(async { Err(away()) });
         }
         self.inner.delete(namespace, key)
-    }
-
-    fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
-        self.inner.search(prefix, query)
-    }
-
-    fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>> {
-        self.inner.namespaces(prefix)
     }
 
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {

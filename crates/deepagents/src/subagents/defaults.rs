@@ -54,6 +54,13 @@ impl SubAgentDefaults {
         interrupt_on(approvals: InterruptPolicy) => interrupt_on = Some(approvals);
     }
 
+    /// Adds a tool for them. Like [`tools`](Self::tools), these replace the tools given to the parent agent.
+    #[must_use]
+    pub fn tool(mut self, tool: impl DynTool) -> Self {
+        self.tools.get_or_insert_default().push(Shared(Arc::new(tool)));
+        self
+    }
+
     /// Adds a middleware to all sub-agents, before their own ones. It replaces a standard middleware of the same name,
     /// and is replaced by a sub-agent's own middleware of that name. The policy of a [`HumanInTheLoop`] is added to the
     /// sub-agents' approvals.

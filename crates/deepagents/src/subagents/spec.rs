@@ -28,10 +28,13 @@ use crate::shared::Shared;
 /// itself. They are not serialized.
 ///
 /// ```
+/// use deepagents::json_tool;
 /// use deepagents::subagents::SubAgentSpec;
-/// let researcher = SubAgentSpec::new("researcher", "Finds things out.").system_prompt("You cite your sources.");
+/// use serde_json::json;
+/// let now = json_tool("now", "Tells the time.", json!({"type": "object"}), |_args, _cx| async { Ok("noon") });
+/// let researcher = SubAgentSpec::new("researcher", "Finds things out.").system_prompt("Cite sources.").tool(now);
 ///
-/// let reviewer: SubAgentSpec = serde_json::from_value(serde_json::json!({
+/// let reviewer: SubAgentSpec = serde_json::from_value(json!({
 ///     "name": "reviewer",
 ///     "description": "Reads a change and says what is wrong with it.",
 ///     "prompt": "You review code.",
@@ -212,6 +215,13 @@ impl SubAgentSpec {
         /// [`tool_names`](Self::tool_names) excludes them.
         tools(tools: impl IntoIterator<Item = Arc<dyn DynTool>>)
             => code.tools = Some(tools.into_iter().map(Shared).collect());
+    }
+
+    /// Adds a tool of its own. Like [`tools`](Self::tools), these replace the tools given to the parent agent.
+    #[must_use]
+    pub fn tool(mut self, tool: impl DynTool) -> Self {
+        self.code.tools.get_or_insert_default().push(Shared(Arc::new(tool)));
+        self
     }
 
     /// Adds a middleware. The policy of a [`HumanInTheLoop`] is added to the sub-agent's approvals.

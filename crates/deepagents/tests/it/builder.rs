@@ -380,13 +380,12 @@ fn an_agents_error_is_not_blamed_on_a_sub_agent_that_inherits_it() {
     assert_eq!(error.to_string(), "max_model_calls must be at least 1");
     let asked = InterruptPolicy::new().before("pong", InterruptOn::any());
     let pong: Arc<dyn DynTool> = Arc::new(tool_fn("pong", "Answers.", |_: NoArgs, _cx| async { Ok("ping") }));
-    let wrong = SubAgentSpec::new("worker", "Works.").tools([pong.clone(), pong]);
+    let wrong = SubAgentSpec::new("worker", "Works.").tool(pong.clone()).tool(pong);
     let built =
         DeepAgent::builder().model(model()).journal(MemoryJournal::new()).interrupt_on(asked).sub_agent(wrong).build();
     let error = built.unwrap_err();
     assert!(error.to_string().starts_with("sub-agent `worker`: two tools are named `pong`"), "{error}");
-    let twice: [Arc<dyn DynTool>; 2] = [Arc::new(ping()), Arc::new(ping())];
-    let worker = SubAgentSpec::new("worker", "Works.").tools(twice);
+    let worker = SubAgentSpec::new("worker", "Works.").tool(ping()).tool(ping());
     let error = DeepAgent::builder().model(model()).sub_agent(worker).build().unwrap_err();
     assert!(error.to_string().starts_with("sub-agent `worker`: two tools are named `ping`"), "{error}");
 }
@@ -439,10 +438,10 @@ fn an_approval_for_an_unknown_tool_is_rejected() {
     kept().interrupt_on(never).build().unwrap();
 
     // The main agent's policy may name tools of a subagent, and the other way round.
-    let pong = || -> Arc<dyn DynTool> { Arc::new(tool_fn("pong", "Answers.", |_: NoArgs, _cx| async { Ok("ping") })) };
+    let pong = || tool_fn("pong", "Answers.", |_: NoArgs, _cx| async { Ok("ping") });
     let worker = || SubAgentSpec::new("worker", "Works.");
-    kept().interrupt_on(asked("pong")).sub_agent(worker().tools([pong()])).build().unwrap();
-    kept().interrupt_on(asked("pong")).sub_agent_defaults(SubAgentDefaults::default().tools([pong()])).build().unwrap();
+    kept().interrupt_on(asked("pong")).sub_agent(worker().tool(pong())).build().unwrap();
+    kept().interrupt_on(asked("pong")).sub_agent_defaults(SubAgentDefaults::default().tool(pong())).build().unwrap();
     kept().sub_agent(worker().interrupt_on(asked("ping"))).build().unwrap();
     let error = kept().sub_agent(worker().interrupt_on(asked("pogn"))).build().unwrap_err().to_string();
     assert!(error.contains("calls of `pogn`"), "{error}");

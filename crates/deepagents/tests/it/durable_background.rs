@@ -1,17 +1,14 @@
 //! Background tasks that outlive their process.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use deepagents::channels::Files;
 use deepagents::core::agent::BackgroundError;
 use deepagents::core::event::{EventKind, Subscribe};
 use deepagents::core::journal::{
-    Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, LogPosition, Record, RetentionPolicy, RunStatus,
-    Snapshot, Threads,
+    Appended, Fence, Journal, JournalError, Loaded, LogPosition, Record, RetentionPolicy, RunStatus,
 };
 use deepagents::core::message::Usage;
 use deepagents::core::run::Budget;
@@ -20,7 +17,7 @@ use deepagents::middleware::background::KnownTasks;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{
     Decision, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, Message,
-    ModelRequest, Outcome, RunInput, json_tool,
+    ModelRequest, Outcome, RunInput, forward_journal, json_tool,
 };
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -58,6 +55,8 @@ impl Process {
 }
 
 impl Journal for Process {
+    forward_journal!([.inner]; claim, renew, release, read, put_snapshot, threads);
+
     fn append<'a>(
         &'a self,
         thread: &'a str,
@@ -76,15 +75,6 @@ impl Journal for Process {
             self.inner.append(thread, fence, expected, records).await
         })
     }
-    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
-        self.inner.claim(thread, claim)
-    }
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.renew(thread, fence, lease)
-    }
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.inner.release(thread, fence)
-    }
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
         Box::pin(async move {
             if thread.contains('/') && self.damaged.load(Ordering::SeqCst) {
@@ -93,24 +83,6 @@ impl Journal for Process {
             }
             self.inner.load(thread, at).await
         })
-    }
-    fn read<'a>(
-        &'a self,
-        thread: &'a str,
-        positions: Range<LogPosition>,
-    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>> {
-        self.inner.read(thread, positions)
-    }
-    fn put_snapshot<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'a, Result<u64, JournalError>> {
-        self.inner.put_snapshot(thread, fence, snapshot)
-    }
-    fn threads(&self) -> &dyn Threads {
-        self.inner.threads()
     }
 }
 

@@ -98,7 +98,7 @@ async fn decision_messages_for_a_tools_own_question_are_redacted_too() {
     ] {
         let Err(Error::Interrupted(waiting)) = agent.call_tool("ask", json!({}), None).await else { panic!() };
         let request = waiting.action_requests()[0].clone();
-        let reviews = [ActionReview { request, decision: Some(decision.into()) }];
+        let reviews = [ActionReview::new(request, decision)];
         let output = agent.call_reviewed_tool("ask", json!({}), None, &reviews).await.unwrap();
         assert_eq!(output.content[0].as_text(), Some("Not without [REDACTED_EMAIL]."));
     }

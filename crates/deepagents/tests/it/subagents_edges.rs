@@ -213,7 +213,7 @@ async fn tools_are_inherited_unless_named_and_middlewares_are_not() {
             .middleware(Mine(seen.clone()))
             .sub_agent(SubAgentSpec::new("heir", "Inherits."))
             .sub_agent(SubAgentSpec::new("poor", "Has none.").tools([]))
-            .sub_agent(SubAgentSpec::new("own", "Has its own.").tools([Arc::new(echo("theirs")) as Arc<dyn DynTool>]))
+            .sub_agent(SubAgentSpec::new("own", "Has its own.").tool(echo("theirs")))
     })
     .await;
     let of = |words: &'static str| names(model.requests().iter().find(|r| first_asked(words)(r)).unwrap());

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents_core::forward_threads;
 use deepagents_core::journal::{
     Appended, Claim, Fence, Journal, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, ThreadInfo,
     ThreadQuery, Threads, decode, encode,
@@ -200,6 +201,8 @@ impl Journal for FaultyJournal {
 }
 
 impl Threads for FaultyJournal {
+    forward_threads!([.world.journal.threads()]; set_ttl, sweep);
+
     fn get<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<Option<ThreadInfo>, JournalError>> {
         Box::pin(self.call("get", false, async move { self.world.journal.threads().get(thread).await }))
     }
@@ -231,10 +234,6 @@ impl Threads for FaultyJournal {
         Box::pin(self.call("set_parent", true, work))
     }
 
-    fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.world.journal.threads().set_ttl(thread, ttl)
-    }
-
     fn copy<'a>(
         &'a self,
         from: &'a str,
@@ -262,9 +261,5 @@ impl Threads for FaultyJournal {
             Ok(())
         };
         Box::pin(self.call("remove", true, work))
-    }
-
-    fn sweep(&self) -> BoxFuture<'_, Result<u64, JournalError>> {
-        self.world.journal.threads().sweep()
     }
 }

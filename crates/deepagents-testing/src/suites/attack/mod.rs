@@ -100,6 +100,9 @@ impl Trap {
     /// On Linux, it also exchanges a directory for a link while operations run. `below` is the workspace's path in the
     /// backend.
     ///
+    /// Outside the exchange, what is read is searched for the words of the secret. If the backend changes contents, as
+    /// one that encrypts them does, also attack the backend that it wraps.
+    ///
     /// # Panics
     /// Panics if the backend leaves the workspace.
     pub async fn attack(&self, backend: Arc<dyn Backend>, below: &VPath) {
@@ -141,6 +144,9 @@ impl Trap {
         std::fs::create_dir_all(real.join("sub")).unwrap();
         std::fs::write(real.join("secret"), "inside").unwrap();
         symlink("../outside", &trap).unwrap();
+        let at = |name: &str| super::backend::p(name).under(below);
+        let (secret, new, place) = (at("/swapped/secret"), at("/swapped/sub/new"), at("/swapped"));
+        let inside = files.backend.read(&files.state, &secret, ByteRange::ALL).await.ok().map(|read| read.bytes);
         let ended = Arc::new(AtomicBool::new(false));
         let (ends, flag) = (Ends(ended.clone()), ended);
         let swapper = std::thread::spawn(move || {
@@ -148,11 +154,9 @@ impl Trap {
                 renameat_with(CWD, &real, CWD, &trap, RenameFlags::EXCHANGE).unwrap();
             }
         });
-        let at = |name: &str| super::backend::p(name).under(below);
-        let (secret, new, place) = (at("/swapped/secret"), at("/swapped/sub/new"), at("/swapped"));
         for _ in 0..500 {
             if let Ok(read) = files.backend.read(&files.state, &secret, ByteRange::ALL).await {
-                assert_eq!(read.bytes, "inside", "a link that came under way was followed");
+                assert_eq!(Some(&read.bytes), inside.as_ref(), "a link that came under way was followed");
             }
             let found = files.backend.grep(&files.state, &GrepQuery::new("secret", place.clone())).await;
             assert!(!format!("{found:?}").contains(SECRET), "{found:?}");

@@ -1,6 +1,7 @@
 //! A backend together with its state.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,9 +18,19 @@ pub struct Files {
     pub backend: Arc<dyn Backend>,
     /// The state, updated by what the backend returns.
     pub state: State,
-    writer: Arc<dyn Backend>,
+    filling: Filling,
     kept: Vec<Box<dyn Any + Send + Sync>>,
 }
+
+/// How files are written.
+enum Filling {
+    /// Through a backend on the same files.
+    Through(Arc<dyn Backend>),
+    /// By making the backend again, with one file more.
+    Again { make: Box<Make>, files: BTreeMap<VPath, Bytes> },
+}
+
+type Make = dyn Fn(BTreeMap<VPath, Bytes>) -> Arc<dyn Backend> + Send + Sync;
 
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,13 +59,22 @@ impl Files {
     /// Creates files on a backend with a new state.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let state = State::new(Arc::new(Schema::new(backend.channels()).unwrap()));
-        Self { writer: backend.clone(), backend, state, kept: Vec::new() }
+        Self { filling: Filling::Through(backend.clone()), backend, state, kept: Vec::new() }
+    }
+
+    /// Creates files on a backend that receives its files when it is made, such as an archive, for
+    /// `backend_suite!(reading: …)`. Each write of the suite makes it again, from the paths and contents of all files:
+    /// `Files::made(|files| Archive::of(files))`.
+    pub fn made<B: Backend>(make: impl Fn(BTreeMap<VPath, Bytes>) -> B + Send + Sync + 'static) -> Self {
+        let files = Self::new(Arc::new(make(BTreeMap::new())));
+        let make = Box::new(move |files| Arc::new(make(files)) as Arc<dyn Backend>);
+        Self { filling: Filling::Again { make, files: BTreeMap::new() }, ..files }
     }
 
     /// Makes changes through another backend on the same files, for a backend that is read-only.
     #[must_use]
     pub fn filled_through(mut self, writer: Arc<dyn Backend>) -> Self {
-        self.writer = writer;
+        self.filling = Filling::Through(writer);
         self
     }
 
@@ -63,6 +83,13 @@ impl Files {
     pub fn keeping(mut self, value: impl Any + Send + Sync) -> Self {
         self.kept.push(Box::new(value));
         self
+    }
+
+    fn writer(&self) -> &Arc<dyn Backend> {
+        match &self.filling {
+            Filling::Through(writer) => writer,
+            Filling::Again { .. } => &self.backend,
+        }
     }
 
     /// Writes a file under a condition.
@@ -75,9 +102,19 @@ impl Files {
         data: impl Into<Bytes>,
         mode: WriteMode,
     ) -> Result<Version, FsError> {
-        let written = self.writer.write(&self.state, &p(path), data.into(), mode).await?;
-        self.state.apply(&written.update).unwrap();
-        Ok(written.version)
+        match &mut self.filling {
+            Filling::Through(writer) => {
+                let written = writer.write(&self.state, &p(path), data.into(), mode).await?;
+                self.state.apply(&written.update).unwrap();
+                Ok(written.version)
+            }
+            Filling::Again { make, files } => {
+                assert!(matches!(mode, WriteMode::Overwrite), "a backend that is made again has no conditional writes");
+                files.insert(p(path), data.into());
+                self.backend = make(files.clone());
+                Ok(self.backend.stat(&self.state, &p(path)).await?.version)
+            }
+        }
     }
 
     /// Writes a file unconditionally.
@@ -100,7 +137,7 @@ impl Files {
     /// # Errors
     /// Returns the error of the backend.
     pub async fn delete(&mut self, path: &str) -> Result<(), FsError> {
-        let update = self.writer.delete(&self.state, &p(path)).await?;
+        let update = self.writer().delete(&self.state, &p(path)).await?;
         self.state.apply(&update).unwrap();
         Ok(())
     }
@@ -110,7 +147,7 @@ impl Files {
     /// # Errors
     /// Returns the error of the edit.
     pub async fn edit(&mut self, path: &str, edits: &[Edit]) -> Result<EditResult, EditError> {
-        let edited = edit::edit(&*self.writer, &self.state, &p(path), edits, None).await?;
+        let edited = edit::edit(&**self.writer(), &self.state, &p(path), edits, None).await?;
         self.state.apply(&edited.update).unwrap();
         Ok(edited)
     }

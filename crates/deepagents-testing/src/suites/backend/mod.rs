@@ -24,7 +24,8 @@ pub use files::{Files, p, shown};
 /// creates. If the closure returns `None`, the tests pass without doing anything.
 ///
 /// `backend_suite!(reading: …)` includes only the cases that change nothing, for backends that are [filled through
-/// another](crate::suites::backend::Files::filled_through).
+/// another](crate::suites::backend::Files::filled_through), or [made from their
+/// files](crate::suites::backend::Files::made).
 #[macro_export]
 macro_rules! backend_suite {
     (reading: $make:expr) => {

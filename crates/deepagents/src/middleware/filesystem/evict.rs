@@ -52,8 +52,7 @@ pub(super) async fn evict(
     let shown = Block::text(format!("{head} Its beginning and end:\n\n{}", preview(&text)));
     response.content.retain(|block| block.as_text().is_none());
     response.content.insert(0, shown);
-    response.update = response.update.and(update);
-    response
+    response.with_update(update)
 }
 
 /// Writes the text to a new file.

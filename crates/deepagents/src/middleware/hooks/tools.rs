@@ -140,7 +140,7 @@ impl HookRunner {
         let objection = answer.block.map(|why| format!("[a hook objects: {why}]"));
         response.content.extend(answer.context.into_iter().chain(objection).map(Block::text));
         if let Some(why) = answer.stop {
-            response.update = response.update.and(Update::new::<CallReviews>(vec![HookReviewsChange::End(why)]));
+            response = response.with_update(Update::new::<CallReviews>(vec![HookReviewsChange::End(why)]));
         }
         Ok(response)
     }

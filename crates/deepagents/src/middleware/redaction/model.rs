@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use deepagents_core::forward_model;
 use deepagents_core::message::Block;
 use deepagents_core::middleware::on_text;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelServer};
-use futures_util::future::BoxFuture;
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
 use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::messages::{bytes_of, redact_blocks};
@@ -29,21 +29,7 @@ pub(super) struct RedactedModel {
 }
 
 impl ChatModel for RedactedModel {
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.model.profile()
-    }
-
-    fn server(&self) -> Option<ModelServer> {
-        self.model.server()
-    }
-
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        self.model.count_tokens(request)
-    }
+    forward_model!([.model]; name, profile, server, count_tokens);
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let pieces = Pieces { rules: self.rules.clone(), report: self.report.clone(), open: BTreeMap::new() };

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use deepagents::channels::Files;
-use deepagents::core::tool::DynTool;
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::{StateBackend, VPath};
 use deepagents::middleware::subagents::DelegationLimits;
@@ -98,15 +97,14 @@ async fn a_default_middleware_gives_way_to_a_sub_agents_own_of_the_same_name() {
 
 #[tokio::test]
 async fn default_tools_and_model_apply_to_children_without_their_own() {
-    let own_tools = SubAgentSpec::new("own", "Has its own.").tools([Arc::new(echo("mine")) as Arc<dyn DynTool>]);
+    let own_tools = SubAgentSpec::new("own", "Has its own.").tool(echo("mine"));
     let below = ScriptedModel::rules().always(Turn::text("Below.")).build();
     let apart = ScriptedModel::rules().always(Turn::text("Apart.")).build();
     let main = ScriptedModel::new([
         Turn::calls([task("general-purpose", "One."), task("own", "Two."), task("other", "Three.")]),
         Turn::text("Done."),
     ]);
-    let defaults =
-        SubAgentDefaults::default().model(below.clone()).tools([Arc::new(echo("common")) as Arc<dyn DynTool>]);
+    let defaults = SubAgentDefaults::default().model(below.clone()).tool(echo("common"));
     let agent = DeepAgent::builder()
         .model(main.clone())
         .tool(echo("above"))
