@@ -126,11 +126,11 @@ async fn a_null_for_an_optional_argument_counts_as_left_out() {
         #[serde(default)]
         nights: u32,
         #[serde(default)]
-        stops: Vec<Stop>,
+        stops: Vec<Visit>,
         note: Option<String>,
     }
     #[derive(serde::Deserialize, schemars::JsonSchema)]
-    struct Stop {
+    struct Visit {
         #[serde(default)]
         nights: u32,
     }
