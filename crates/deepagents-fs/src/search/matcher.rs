@@ -31,8 +31,8 @@ const PIECES: [(usize, usize); 5] = [
     (8 << 10, 1 << 20),
     (64 << 10, 256 << 10),
     (256 << 10, 64 << 10),
-    (1 << 20, 16 << 10),
-    (MAX_COMPILED_BYTES, 4 << 10),
+    (1 << 20, 32 << 10),
+    (MAX_COMPILED_BYTES, 8 << 10),
 ];
 /// Number of bytes that an assertion such as `\b` looks at on either side: one character.
 const LOOK_BYTES: usize = 4;
