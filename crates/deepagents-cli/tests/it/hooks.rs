@@ -406,7 +406,9 @@ fn files_that_the_users_git_configuration_runs_are_protected() {
         "[init]\n\tdefaultBranch = main\n[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/fsm\n",
     )
     .unwrap();
-    fs::write(place.root().join(".git/config"), "[include]\n\tpath = ~/../root/inc\n").unwrap();
+    let root = place.root();
+    let name = root.file_name().unwrap().to_str().unwrap();
+    fs::write(root.join(".git/config"), format!("[include]\n\tpath = ~/../{name}/inc\n")).unwrap();
     for path in ["/.githooks/pre-commit", "/tools/fsm", "/inc"] {
         let done = finish(place.run(&write(path, "evil")).arg("Write."));
         let text = fs::read_to_string(place.root().join(path.trim_start_matches('/'))).unwrap_or_default();

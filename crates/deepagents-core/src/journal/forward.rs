@@ -110,11 +110,11 @@ macro_rules! forward_journal {
 /// impl<J: Journal> Threads for Keeping<J> {
 ///     forward_threads!([.0.threads()]; get, list, set_metadata, update_metadata, set_parent, set_ttl, copy, remove);
 ///
-///     fn delete<'a>(&'a self, _thread: &'a str) -> BoxFuture<'a, ::std::result::Result<bool, JournalError>> {
+///     fn delete<'a>(&'a self, _thread: &'a str) -> BoxFuture<'a, Result<bool, JournalError>> {
 ///         Box::pin(async { Err(JournalError::Storage("threads are kept".into())) })
 ///     }
 ///
-///     fn sweep(&self) -> BoxFuture<'_, ::std::result::Result<u64, JournalError>> {
+///     fn sweep(&self) -> BoxFuture<'_, Result<u64, JournalError>> {
 ///         Box::pin(async { Ok(0) })
 ///     }
 /// }

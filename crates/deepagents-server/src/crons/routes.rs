@@ -18,6 +18,7 @@ use crate::body::Body;
 use crate::deserialize::present;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::runs::check_input;
 use crate::threads::{Limit, SortOrder, contains, page_of};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -61,6 +62,7 @@ async fn create(
     if let Some(thread) = &thread {
         app.thread(thread).await?;
     }
+    check_input(&payload).map_err(ApiError::invalid)?;
     let create: Create = read_body(&payload)?;
     payload.retain(|key, _| !CRON_FIELDS.contains(&key.as_str()));
     let assistant = assistants::known(&app, &create.assistant_id).await?;
@@ -139,6 +141,7 @@ async fn update(
 
 /// Applies the changes that a client requests.
 fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
+    check_input(&body).map_err(ApiError::invalid)?;
     let patch: Patch = read_body(&body)?;
     cron.schedule = patch.schedule.unwrap_or_else(|| std::mem::take(&mut cron.schedule));
     cron.timezone = patch.timezone.unwrap_or_else(|| cron.timezone.take());

@@ -296,6 +296,7 @@ async fn a_list_or_a_text_where_an_object_is_expected_is_rejected_with_the_name_
         ("/threads", json!({"ttl": [5, "delete"]}), "`ttl`"),
         (&runs, run("input", json!([])), "`input`"),
         (&runs, run("input", json!("hi")), "`input`"),
+        ("/runs/crons", json!({"schedule": "* * * * *", "assistant_id": "agent", "input": []}), "`input`"),
         (&runs, run("input", json!([["messages", []]])), "`input`"),
         (&runs, run("input", json!({"messages": [["user", "hi", "m1"]]})), "messages[0]"),
         (&runs, run("command", json!([1])), "`command`"),
