@@ -206,6 +206,18 @@ impl Registry {
         self
     }
 
+    /// Sets the pool of connections, for all models created from now on.
+    ///
+    /// ```
+    /// use deepagents_models::{ClientPool, Registry};
+    /// let mut registry = Registry::new();
+    /// registry.pool(ClientPool::with_max_requests(4_000));
+    /// ```
+    pub fn pool(&mut self, pool: ClientPool) -> &mut Self {
+        self.shared.pool = pool;
+        self
+    }
+
     /// Returns the names of the registered providers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.factories.keys().map(String::as_str)

@@ -14,6 +14,7 @@ use futures_util::stream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::error::{authority, compressed, from_body, from_transport, header, page, request_id};
+use super::hosts::Slot;
 use super::size::{self, StreamSize};
 use super::{Endpoint, FrameDecoder, Wire};
 use crate::body::RequestBody;
@@ -45,7 +46,9 @@ pub(crate) fn call(
         failures: 0,
         retries: 0,
         hold: None,
+        slot: None,
         began: Instant::now(),
+        sent: Instant::now(),
     };
     Box::pin(stream::unfold(call, |mut call| async move { call.next().await.map(|item| (item, call)) }))
 }
@@ -72,7 +75,12 @@ struct Call {
     retries: u32,
     /// Hold on other calls while this one waits.
     hold: Option<HoldId>,
+    /// Permission to send, from before the request is encoded until its response has been read or it backs off.
+    slot: Option<Slot>,
+    /// When the call began, from which its own timeout counts.
     began: Instant,
+    /// When it was first sent, from which the time for retries counts.
+    sent: Instant,
 }
 
 enum State {
@@ -100,10 +108,7 @@ impl Call {
             if let Err(error) = stepped {
                 let error = self.endpoint.redacted(error, self.credential.as_ref(), &self.headers);
                 match self.pause_after(&error) {
-                    Some(after) => {
-                        self.state = State::Backoff(Instant::now() + after);
-                        self.queue.push_back(ModelEvent::Retry { error, after });
-                    }
+                    Some(after) => self.back_off(error, after),
                     None => {
                         // Output before the error is void, so discard it and return the error.
                         self.queue.clear();
@@ -138,6 +143,9 @@ impl Call {
         match &mut self.state {
             State::New(request) => {
                 self.wire.prepare(&self.endpoint).await;
+                // Requests are not encoded while they wait for their turn, so they need no memory.
+                self.slot = Some(self.endpoint.slot().await?);
+                self.sent = Instant::now();
                 self.body = self.wire.encode(request, self.endpoint.streaming)?;
                 self.state = State::Backoff(Instant::now());
             }
@@ -146,12 +154,13 @@ impl Call {
                 if *until > Instant::now() {
                     sleep_until(*until).await;
                 }
-                match shared_wait(&self.endpoint, self.began)? {
-                    Some((error, after)) => {
-                        self.state = State::Backoff(Instant::now() + after);
-                        self.queue.push_back(ModelEvent::Retry { error, after });
-                    }
-                    None => self.send().await?,
+                let slot = match self.slot.take() {
+                    Some(slot) => slot,
+                    None => self.endpoint.slot().await?,
+                };
+                match shared_wait(&self.endpoint, self.sent)? {
+                    Some((error, after)) => self.back_off(error, after),
+                    None => self.send(slot).await?,
                 }
             }
             State::Reading(_) => self.read().await?,
@@ -160,10 +169,17 @@ impl Call {
         Ok(())
     }
 
-    async fn send(&mut self) -> Result<(), ModelError> {
+    /// Waits this long before the next attempt.
+    fn back_off(&mut self, error: ModelError, after: Duration) {
+        self.slot = None;
+        self.state = State::Backoff(Instant::now() + after);
+        self.queue.push_back(ModelEvent::Retry { error, after });
+    }
+
+    async fn send(&mut self, slot: Slot) -> Result<(), ModelError> {
         let endpoint = Arc::clone(&self.endpoint);
         let url = &endpoint.url;
-        let client = endpoint.client().await?;
+        let client = endpoint.client(&slot).await?;
         let limit = if endpoint.streaming { endpoint.timeouts.first_byte } else { endpoint.timeouts.answer };
         let until = Instant::now().checked_add(limit);
         let slow = || ModelError::transport(format!("{} did not answer within {limit:?}", authority(url)));
@@ -175,6 +191,7 @@ impl Call {
         let sent = client.post(url.clone()).headers(headers).body(self.body.clone()).send();
         let response =
             within(until, sent, slow).await?.map_err(|error| from_transport(&error, url, endpoint.proxy()))?;
+        slot.answered(response.version());
         let status = response.status();
         let headers = response.headers();
         endpoint.answered(&attempt, status, headers, began.elapsed());
@@ -192,6 +209,7 @@ impl Call {
             let answer = self.wire.decoder();
             self.state = State::Reading(Box::new(Reading {
                 response,
+                slot,
                 decoder,
                 answer,
                 size: StreamSize::default(),

@@ -1,20 +1,27 @@
 //! HTTP clients, created on first use and shared.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use deepagents_core::model::ModelError;
-use reqwest::Client;
+use reqwest::{Client, Url};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::sync::OnceCell;
+
+use super::error::authority;
+use super::hosts::{Host, MAX_REQUESTS};
 
 /// Connect timeout for requests to anything but models.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum number of idle connections per host. With many agents on HTTP/1.1, a connection is often opened just as
-/// another becomes free; without a limit, two thirds more are kept than are ever used at the same time.
-const MAX_IDLE_CONNECTIONS: usize = 32;
+/// Maximum number of idle connections per host and client.
+const MAX_IDLE_CONNECTIONS: usize = 100;
+
+/// When an HTTP/2 connection with open requests is checked, and how long the host has to respond. Otherwise requests to
+/// a host that is gone would wait for their timeouts, and the next ones too, on the same connection.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Distinguishes shared clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,21 +33,79 @@ pub(crate) struct ClientKind {
 }
 
 /// HTTP clients shared by all models of a registry, so that they share connections.
-#[derive(Clone, Default)]
-pub struct ClientPool(Arc<Mutex<HashMap<ClientKind, Client>>>);
+///
+/// Sends at most 1,000 requests to a host at once; others wait for their turn, before their timeouts begin. Over HTTP/2,
+/// a connection carries at most 100 of them.
+/// [`Registry::pool`](crate::Registry::pool) sets the pool of all models.
+///
+/// ```
+/// use deepagents_models::{ClientPool, ModelConfig};
+/// let pool = ClientPool::with_max_requests(4_000);
+/// let config = ModelConfig { pool, ..ModelConfig::default() };
+/// ```
+#[derive(Clone)]
+pub struct ClientPool(Arc<Shared>);
+
+struct Shared {
+    max_requests: usize,
+    /// With the system's certificates, which are read from files.
+    tls: OnceCell<ClientConfig>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By kind, and by the number of the connection for which they are.
+    clients: HashMap<ClientKind, Vec<Option<Client>>>,
+    hosts: HashMap<(ClientKind, String), Weak<Host>>,
+}
 
 impl ClientPool {
-    fn clients(&self) -> MutexGuard<'_, HashMap<ClientKind, Client>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Creates a pool that sends at most this many requests to a host at once, at least 1. Over HTTP/1.1, each needs a
+    /// connection of its own, with some 30 kB of memory, a file descriptor and a port.
+    pub fn with_max_requests(limit: usize) -> Self {
+        Self(Arc::new(Shared { max_requests: limit, tls: OnceCell::new(), state: Mutex::default() }))
     }
 
-    /// Returns the client of this kind.
-    pub(crate) async fn get(&self, kind: &ClientKind) -> Result<Client, ModelError> {
-        if let Some(client) = self.clients().get(kind) {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what is known of the host of a URL.
+    pub(super) fn host(&self, kind: &ClientKind, url: &Url) -> Arc<Host> {
+        let mut state = self.state();
+        let key = (kind.clone(), authority(url));
+        if let Some(host) = state.hosts.get(&key).and_then(Weak::upgrade) {
+            return host;
+        }
+        state.hosts.retain(|_, host| host.strong_count() > 0);
+        let host = Arc::new(Host::new(self.0.max_requests, url.scheme() == "https"));
+        state.hosts.insert(key, Arc::downgrade(&host));
+        host
+    }
+
+    /// Returns the client of this kind for the connection with this number.
+    pub(super) async fn get(&self, kind: &ClientKind, connection: usize) -> Result<Client, ModelError> {
+        if let Some(Some(client)) = self.state().clients.get(kind).and_then(|clients| clients.get(connection)) {
             return Ok(client.clone());
         }
-        let made = build(kind).await?;
-        Ok(self.clients().entry(kind.clone()).or_insert(made).clone())
+        let tls = if kind.tls { self.0.tls.get_or_try_init(system_tls).await?.clone() } else { tls(false)? };
+        let made = build(kind, tls)?;
+        let mut state = self.state();
+        let clients = state.clients.entry(kind.clone()).or_default();
+        if clients.len() <= connection {
+            clients.resize(connection + 1, None);
+        }
+        Ok(match clients.get_mut(connection) {
+            Some(client) => client.get_or_insert(made).clone(),
+            None => made,
+        })
+    }
+}
+
+impl Default for ClientPool {
+    fn default() -> Self {
+        Self::with_max_requests(MAX_REQUESTS)
     }
 }
 
@@ -50,27 +115,21 @@ impl ClientPool {
 /// # Errors
 /// Returns an error if the certificates cannot be read.
 pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
-    builder(true, CONNECT_TIMEOUT).await
+    Ok(builder(system_tls().await?, CONNECT_TIMEOUT))
 }
 
 /// Returns a builder for a client that follows no redirects: they would send a key to another host.
-async fn builder(has_tls: bool, connect: Duration) -> Result<reqwest::ClientBuilder, ModelError> {
-    let tls = if has_tls {
-        // The system's certificates are read from files.
-        let made = tokio::task::spawn_blocking(|| tls(true)).await;
-        made.map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))?
-    } else {
-        tls(false)
-    };
+fn builder(tls: ClientConfig, connect: Duration) -> reqwest::ClientBuilder {
     let builder = Client::builder().connect_timeout(connect).redirect(reqwest::redirect::Policy::none());
     let builder = builder.user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION"))).no_proxy();
-    Ok(builder.tls_backend_preconfigured(tls.map_err(|error| unmade(&error))?))
+    builder.tls_backend_preconfigured(tls)
 }
 
-async fn build(kind: &ClientKind) -> Result<Client, ModelError> {
-    let mut builder = builder(kind.tls, kind.connect)
-        .await?
+fn build(kind: &ClientKind, tls: ClientConfig) -> Result<Client, ModelError> {
+    let mut builder = builder(tls, kind.connect)
         .tcp_keepalive(Duration::from_secs(60))
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_INTERVAL)
         .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS);
     if let Some(proxy) = &kind.proxy {
         if let Some((scheme, _)) = proxy.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
@@ -89,20 +148,31 @@ fn unmade(error: &dyn std::fmt::Display) -> ModelError {
     ModelError::transport(format!("the HTTP client could not be created: {error}"))
 }
 
+/// Creates a TLS configuration with the system's trusted certificates, which are read from files.
+async fn system_tls() -> Result<ClientConfig, ModelError> {
+    let made = tokio::task::spawn_blocking(|| tls(true)).await;
+    made.map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))?
+}
+
 /// Creates a TLS configuration with the system's trusted certificates, or with none. Uses ring as a private crypto
 /// provider instead of the process default, as it takes a fraction of the build time of others.
-fn tls(system: bool) -> Result<ClientConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let builder =
-        if system { builder.with_platform_verifier()? } else { builder.with_root_certificates(RootCertStore::empty()) };
-    let mut config = builder.with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+fn tls(system: bool) -> Result<ClientConfig, ModelError> {
+    let made = || {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let builder = match system {
+            true => builder.with_platform_verifier()?,
+            false => builder.with_root_certificates(RootCertStore::empty()),
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    };
+    made().map_err(|error: rustls::Error| unmade(&error))
 }
 
 impl std::fmt::Debug for ClientPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientPool").field("clients", &self.clients().len()).finish()
+        f.debug_struct("ClientPool").field("max_requests", &self.0.max_requests).finish_non_exhaustive()
     }
 }

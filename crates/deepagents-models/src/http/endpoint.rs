@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::auth::Auth;
 use super::client::ClientKind;
 use super::error::{authority, from_body, from_transport};
+use super::hosts::{Host, Slot};
 use super::{ClientPool, size};
 use crate::body::RequestBody;
 use crate::config::{ConfigError, ModelConfig, Timeouts};
@@ -37,6 +38,7 @@ pub(crate) struct Endpoint {
     client: Option<Client>,
     pool: ClientPool,
     kind: ClientKind,
+    host: Arc<Host>,
 }
 
 impl Endpoint {
@@ -71,13 +73,15 @@ impl Endpoint {
         let timeouts = config.timeouts.clone().unwrap_or_default();
         let backoff = config.backoff.clone().unwrap_or_default();
         let proxy_tls = config.proxy.as_deref().is_some_and(|proxy| proxy.starts_with("https:"));
+        let kind = ClientKind {
+            tls: url.scheme() == "https" || proxy_tls,
+            connect: timeouts.connect,
+            proxy: config.proxy.clone(),
+        };
         Ok(Self {
             backoff_key: backoff.key(base_url, credentials.as_ref()),
-            kind: ClientKind {
-                tls: url.scheme() == "https" || proxy_tls,
-                connect: timeouts.connect,
-                proxy: config.proxy.clone(),
-            },
+            host: config.pool.host(&kind, &url),
+            kind,
             url,
             auth,
             credentials,
@@ -92,11 +96,16 @@ impl Endpoint {
         })
     }
 
-    /// Returns the client for this address.
-    pub(crate) async fn client(&self) -> Result<Client, ModelError> {
+    /// Waits until a request can be sent.
+    pub(super) async fn slot(&self) -> Result<Slot, ModelError> {
+        self.host.slot().await
+    }
+
+    /// Returns the client for a request.
+    pub(super) async fn client(&self, slot: &Slot) -> Result<Client, ModelError> {
         match &self.client {
             Some(client) => Ok(client.clone()),
-            None => self.pool.get(&self.kind).await,
+            None => self.pool.get(&self.kind, slot.connection).await,
         }
     }
 
@@ -188,13 +197,14 @@ impl Endpoint {
     /// Sends another request to the same server, without retries: posts a body, or fetches the URL if there is none.
     /// Returns the body of the response.
     pub(crate) async fn ask(&self, url: &Url, body: Option<&Value>) -> Result<Vec<u8>, ModelError> {
+        let slot = self.slot().await?;
         let credential = self.credential().await?;
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let body: RequestBody = body.into_iter().map(|body| Bytes::from(body.to_string())).collect();
         let attempt = Attempt { url, number: 1, body_len: body.len() };
         let headers = self.headers(credential.as_ref(), &attempt, &[], &body)?;
         let asked = async {
-            let client = self.client().await?;
+            let client = self.client(&slot).await?;
             let began = Instant::now();
             let response = client.request(method, url.clone()).headers(headers).body(body).send().await;
             let response = response.map_err(|error| from_transport(&error, url, self.proxy()))?;

@@ -8,6 +8,7 @@ mod endpoint;
 mod error;
 mod error_body;
 mod frames;
+mod hosts;
 mod lines;
 mod mend;
 mod post;

@@ -53,7 +53,7 @@ impl ClientPool {
         let address =
             Url::parse(url).map_err(|error| ModelError::invalid(format!("`{url}` is not a valid address: {error}")))?;
         let kind = ClientKind { tls: address.scheme() == "https", connect: CONNECT_TIMEOUT, proxy };
-        Ok((self.get(&kind).await?, address))
+        Ok((self.get(&kind, 0).await?, address))
     }
 }
 

@@ -16,6 +16,7 @@ mod framing;
 mod gemini;
 mod hedge;
 mod hooks;
+mod hosts;
 mod interactions;
 mod names;
 mod ollama;

@@ -12,6 +12,7 @@ use super::{Call, State, with_request_id, within};
 use crate::decoded::Decoded;
 use crate::events::events_of;
 use crate::http::error::{authority, from_transport};
+use crate::http::hosts::Slot;
 use crate::http::size::StreamSize;
 use crate::http::{AnswerDecoder, Flow, FrameDecoder};
 
@@ -23,6 +24,8 @@ const INLINE_DRAIN_TIMEOUT: Duration = Duration::from_millis(5);
 
 pub(super) struct Reading {
     pub(super) response: Response,
+    /// Until the response has been read.
+    pub(super) slot: Slot,
     pub(super) decoder: FrameDecoder,
     pub(super) answer: Box<dyn AnswerDecoder>,
     pub(super) size: StreamSize,

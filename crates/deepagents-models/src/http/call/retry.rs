@@ -44,11 +44,11 @@ impl Call {
     /// Returns whether there is another attempt at this time, which is then taken from the key's budget.
     fn takes_retry(&mut self, error: &ModelError, next: Instant) -> bool {
         let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
-        let waited = next.duration_since(self.began);
+        let waited = next.duration_since(self.sent);
         let may_retry = self.may_help.unwrap_or(error.is_retryable())
             && self.failures < policy.max_attempts
             && waited <= policy.budget
-            && self.timeout.is_none_or(|limit| waited < limit)
+            && self.timeout.is_none_or(|limit| next.duration_since(self.began) < limit)
             && endpoint.backoff.take_retry(endpoint.backoff_key);
         self.retries += u32::from(may_retry);
         may_retry
@@ -77,7 +77,7 @@ impl Drop for Call {
 
 /// Returns how long the call must wait because another one with the same key was told to, and an error that reports it:
 /// a wait of minutes must not look like a slow model.
-pub(super) fn shared_wait(endpoint: &Endpoint, began: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
+pub(super) fn shared_wait(endpoint: &Endpoint, sent: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
     let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) else { return Ok(None) };
     let now = Instant::now();
     let error = ModelError::RateLimited(ErrorInfo {
@@ -85,7 +85,7 @@ pub(super) fn shared_wait(endpoint: &Endpoint, began: Instant) -> Result<Option<
         retry_after: Some(opens.duration_since(now)),
         ..ErrorInfo::default()
     });
-    if opens.duration_since(began) > endpoint.retry.budget {
+    if opens.duration_since(sent) > endpoint.retry.budget {
         return Err(error);
     }
     Ok(Some((error, opens.duration_since(now) + SPREAD.mul_f64(fastrand::f64()))))
