@@ -10,7 +10,7 @@ use crate::bedrock::{self, Bedrock};
 use crate::catalogue::{Catalogue, provider_of};
 use crate::config::{ConfigError, ModelConfig};
 use crate::gemini::{self, Gemini};
-use crate::http::proves_identity;
+use crate::http::{ClientPool, proves_identity};
 use crate::interactions::{self, Interactions};
 use crate::ollama::{self, Ollama};
 use crate::openai::{Dialect, OpenAiChat};

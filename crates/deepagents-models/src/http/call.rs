@@ -209,7 +209,7 @@ impl Call {
             let answer = self.wire.decoder();
             self.state = State::Reading(Box::new(Reading {
                 response,
-                slot,
+                _slot: slot,
                 decoder,
                 answer,
                 size: StreamSize::default(),

@@ -25,7 +25,7 @@ const INLINE_DRAIN_TIMEOUT: Duration = Duration::from_millis(5);
 pub(super) struct Reading {
     pub(super) response: Response,
     /// Until the response has been read.
-    pub(super) slot: Slot,
+    pub(super) _slot: Slot,
     pub(super) decoder: FrameDecoder,
     pub(super) answer: Box<dyn AnswerDecoder>,
     pub(super) size: StreamSize,
