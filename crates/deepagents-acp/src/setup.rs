@@ -10,7 +10,7 @@ use deepagents::core::message::ToolCall;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::Backend;
 use deepagents::fs::shell::{Shell, WithShell};
-use deepagents::middleware::AskUser;
+use deepagents::middleware::{AskUser, Rubric};
 use deepagents::{Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy};
 
 use crate::editor::{Editor, EditorCalls, EditorFiles, SessionShell};
@@ -132,8 +132,8 @@ impl SessionSetup {
 
     /// Adds the session's journal, approvals and editor middleware to an agent. A person is asked about tools that
     /// write, delete and run commands, and about those in `gated`: names, or prefixes with a trailing `*`. A prefix
-    /// does not match tools that only [read](deepagents::Effect::Read). If the editor supports forms, this also adds
-    /// [`AskUser`], which the host must not add itself.
+    /// does not match tools that only [read](deepagents::Effect::Read). This also adds [`Rubric`], which judges the work
+    /// by the goal of `/goal`, and if the editor supports forms [`AskUser`]. The host must not add them itself.
     pub fn equip<'a>(
         &self,
         builder: DeepAgentBuilder,
@@ -151,6 +151,7 @@ impl SessionSetup {
         });
         let calls = EditorCalls { policy: self.policy.clone(), gated, workspace: self.workspace.clone() };
         let builder = builder.journal(journal).interrupt_on(approvals).shared_middleware(calls);
+        let builder = builder.middleware(Rubric::default());
         if self.editor.has_forms() { builder.middleware(AskUser) } else { builder }
     }
 }

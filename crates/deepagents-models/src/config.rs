@@ -31,8 +31,9 @@ pub struct ModelConfig {
     pub headers: Vec<(String, String)>,
     /// Fields merged into the body of every request, last; a request's own extra fields override them.
     pub extra: Map<String, Value>,
-    /// HTTP client to use instead of the shared one. `proxy` and `timeouts.connect` then have no effect; configure them
-    /// on the client.
+    /// HTTP client to use instead of the shared ones. `proxy` and `timeouts.connect` then have no effect; configure them
+    /// on the client. It opens one HTTP/2 connection to a host, and servers allow a hundred requests or more on one:
+    /// with more calls at once, set [`ClientPool::with_max_requests`] accordingly.
     pub client: Option<reqwest::Client>,
     /// URL of a proxy for all calls. Without one, calls go out directly, regardless of the environment.
     pub proxy: Option<String>,

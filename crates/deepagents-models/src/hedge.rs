@@ -56,7 +56,11 @@ impl Hedged {
         let (begun, other) = futures_util::future::select(one, two).await.factor_first();
         match begun.failed {
             false => begun.events(),
-            true => other.await.events(),
+            true => {
+                // The failed call may hold what the other one waits for.
+                drop(begun);
+                other.await.events()
+            }
         }
     }
 }

@@ -9,10 +9,16 @@ use crate::wire;
 
 /// A prompt after its command, if any, was handled.
 pub(super) enum Prompt {
-    /// The prompt is for the agent.
-    Work(Vec<wire::ContentBlock>),
+    /// The prompt is for the agent. A goal is what its work is judged by.
+    Work { blocks: Vec<wire::ContentBlock>, goal: Option<String> },
     /// The command was handled; the text to show.
     Done(String),
+}
+
+impl Prompt {
+    fn work(blocks: Vec<wire::ContentBlock>) -> Self {
+        Self::Work { blocks, goal: None }
+    }
 }
 
 impl<H: AgentHost> Session<H> {
@@ -22,22 +28,30 @@ impl<H: AgentHost> Session<H> {
             let description = format!("{}; with a task, does it in this mode", mode.description());
             command(mode.as_str(), &description, Some("task"))
         });
+        let goal = command("goal", "Works on until a goal is met, as a model judges it", Some("goal"));
         let context = command("context", "Shows what the agent is made of, and what that costs", None);
         let of_host = self.agent().commands;
         let of_host =
             of_host.iter().map(|own| command(&own.name, &own.description, own.hint.as_deref())).collect::<Vec<_>>();
-        let all = modes.chain([context]).chain(of_host).collect();
+        let all = modes.chain([goal, context]).chain(of_host).collect();
         wire::SessionUpdate::AvailableCommandsUpdate(wire::AvailableCommandsUpdate::new(all))
     }
 
     /// Handles a command at the start of a prompt, or replaces it with its prepared prompt. A text that starts with a
     /// slash but is not a command, such as a path, goes to the agent.
     pub(super) fn command(&self, mut blocks: Vec<wire::ContentBlock>) -> Prompt {
-        let Some(wire::ContentBlock::Text(first)) = blocks.first_mut() else { return Prompt::Work(blocks) };
-        let Some(typed) = Slash::parse(first.text.trim_start()) else { return Prompt::Work(blocks) };
+        let Some(wire::ContentBlock::Text(first)) = blocks.first_mut() else { return Prompt::work(blocks) };
+        let Some(typed) = Slash::parse(first.text.trim_start()) else { return Prompt::work(blocks) };
         let (name, arguments) = (typed.name, typed.args.to_owned());
         if name == "context" {
             return Prompt::Done(self.agent().agent.explain().to_string());
+        }
+        if name == "goal" {
+            if arguments.is_empty() {
+                return Prompt::Done("Write the goal after the command: /goal all tests pass".to_owned());
+            }
+            first_text(&mut blocks, arguments.clone());
+            return Prompt::Work { blocks, goal: Some(arguments) };
         }
         if let Some(mode) = Mode::from_id(name) {
             self.switch(mode);
@@ -45,14 +59,14 @@ impl<H: AgentHost> Session<H> {
                 return Prompt::Done(format!("{}: {}.", mode.title(), mode.description()));
             }
             first_text(&mut blocks, arguments);
-            return Prompt::Work(blocks);
+            return Prompt::work(blocks);
         }
         let Some(command) = self.agent().commands.into_iter().find(|command| command.name == name) else {
-            return Prompt::Work(blocks);
+            return Prompt::work(blocks);
         };
         let prompt = slash::message(&command.prompt, &arguments);
         first_text(&mut blocks, prompt);
-        Prompt::Work(blocks)
+        Prompt::work(blocks)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use deepagents::channels::Todos;
 use deepagents::core::message::{MessageId, MessageOp};
 use deepagents::core::state::MessagesChannel;
+use deepagents::middleware::rubric::RubricText;
 use deepagents::{
     Event, EventStream, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State, Subscribe, Update,
 };
@@ -68,8 +69,8 @@ impl<H: AgentHost> Session<H> {
             wire::ContentBlock::Text(text) => Some(text.text.clone()),
             _ => None,
         });
-        let blocks = match self.command(blocks) {
-            Prompt::Work(blocks) => blocks,
+        let (blocks, goal) = match self.command(blocks) {
+            Prompt::Work { blocks, goal } => (blocks, goal),
             Prompt::Done(text) => {
                 self.editor.say(text);
                 return Ok(wire::StopReason::EndTurn);
@@ -83,7 +84,13 @@ impl<H: AgentHost> Session<H> {
         let spending = Spending::new(&state, agent.price);
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
         let known = state.messages().iter().map(|message| message.id().to_owned()).collect();
-        let accepted = Accepted { input: self.input(message), note, known };
+        let mut input = self.input(message);
+        // A goal ends with the prompt that named it, met or not.
+        if goal.is_some() || state.get::<RubricText>().is_some_and(Option::is_some) {
+            let goal = goal.map(|goal| agent.agent.receive_text(&goal)).transpose();
+            input = input.update(Update::new::<RubricText>(goal.map_err(|error| wire::failed(&error))?));
+        }
+        let accepted = Accepted { input, note, known };
         self.follow(&agent, accepted, cancel, turn, &mut presenter).await
     }
 

@@ -203,6 +203,24 @@ async fn plan_mode_applies_to_sub_agents() {
 }
 
 #[tokio::test]
+async fn the_goal_of_a_prompt_is_worked_on_and_ends_with_it() {
+    let missing = r#"{"result": "needs_revision", "explanation": "No rhyme.",
+        "criteria": [{"name": "rhymes", "passed": false, "gap": "no rhyme"}]}"#;
+    let met =
+        r#"{"result": "satisfied", "explanation": "It rhymes.", "criteria": [{"name": "rhymes", "passed": true}]}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new(["Roses.", missing, "Roses, noses.", met, "You are welcome."].map(Turn::text));
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "/goal write a rhyme").await, "end_turn");
+    assert_eq!(model.requests()[0].messages.last().unwrap().text(), "write a rhyme");
+    let shown = editor.text("agent_message_chunk");
+    assert!(shown.contains("the goal is not met yet (rhymes): No rhyme.") && shown.contains("is met: It rhymes."));
+    assert_eq!(editor.say(&session, "thank you").await, "end_turn");
+    assert_eq!(model.requests().len(), 5, "the last answer is not judged");
+}
+
+#[tokio::test]
 async fn slash_commands_are_listed_and_carried_out() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
@@ -212,7 +230,7 @@ async fn slash_commands_are_listed_and_carried_out() {
     let commands = editor.updates("available_commands_update").pop().unwrap();
     let commands = commands["availableCommands"].as_array().unwrap();
     let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ask", "auto", "plan", "context", "greet"]);
+    assert_eq!(names, ["ask", "auto", "plan", "goal", "context", "greet"]);
     editor.say(&session, "/greet Ada").await;
     assert_eq!(model.requests()[0].messages.last().unwrap().text(), "Say hello to Ada.");
     assert_eq!(editor.say(&session, "/context").await, "end_turn");

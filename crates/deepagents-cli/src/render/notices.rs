@@ -1,6 +1,7 @@
 //! Middleware events that a user wants to see.
 
 use deepagents::MiddlewareEvent;
+use deepagents::middleware::rubric;
 
 use super::escaped;
 use super::style::count;
@@ -14,11 +15,9 @@ pub(super) fn notice(event: &MiddlewareEvent) -> Option<String> {
         MiddlewareEvent::ModelRetried { after_ms, error, .. } => {
             format!("asking the model again in {} s: {}", after_ms.div_ceil(1_000), escaped(error))
         }
-        MiddlewareEvent::RubricEvaluated { result, explanation, missing, .. } if result == "needs_revision" => {
-            let missing = missing.iter().map(|name| escaped(name)).collect::<Vec<_>>().join(", ");
-            // The judge may give an explanation without naming criteria.
-            let missing = if missing.is_empty() { missing } else { format!(" ({missing})") };
-            format!("the goal is not met yet{missing}: {}", escaped(explanation))
+        // The end of the run says the rest.
+        MiddlewareEvent::RubricEvaluated { result, .. } if result == "needs_revision" => {
+            escaped(&rubric::notice(event)?)
         }
         MiddlewareEvent::ResultsCleared { results, .. } => {
             format!("{} cleared to save room", count(*results as u64, "old result"))

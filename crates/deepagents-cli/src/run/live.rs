@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
 use deepagents::core::run::SharedBudget;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, Run, RunInput, Usage};
+use deepagents::{
+    ActionRequest, DeepAgent, Event, EventKind, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, Usage,
+};
 use futures_util::{FutureExt, StreamExt};
+use tokio::sync::mpsc::Receiver;
 
 use super::approvals::{Approver, Decisions};
 use super::interrupt::Suspended;
@@ -33,131 +36,181 @@ pub(super) async fn follow(
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
-    let (mut tally, mut usage, mut elapsed) = (Tally::default(), Usage::default(), Duration::ZERO);
-    // All runs of the program share the limits, one after the other or in the background.
     let shared = SharedBudget::new(limits.budget());
-    let begin = |input, elapsed| agent.run(limits.apply(input, elapsed).within(&shared));
+    let mut run = agent.run(limits.apply(input, Duration::ZERO).within(&shared));
+    let current = Arc::new(Mutex::new(run.handle()));
     // A recorded run is not suspended: a recording is of a run that has ended.
     let is_kept = limits.thread.is_some() && matches!(limits.recording, Recording::None);
-    let mut began = Instant::now();
-    let mut run = begin(input, elapsed);
-    let current = Arc::new(Mutex::new(run.handle()));
-    let to_stop = current.clone();
-    let servers = limits.servers.clone();
-    let mut signals = interrupt::watch(
+    let signals = watch(signals, current.clone(), is_kept, limits);
+    let mut task = Following {
+        agent,
+        limits,
         signals,
-        move |how| how.stop(&to_stop.lock().unwrap_or_else(PoisonError::into_inner), is_kept),
-        move || servers.iter().for_each(|servers| servers.all.kill()),
-    );
-    let (mut stopped, mut left, mut frame, mut ended_by) = (false, false, Instant::now(), None);
+        approver,
+        renderer,
+        shared,
+        current,
+        is_kept,
+        stopped: false,
+        left: false,
+        frame: Instant::now(),
+        tally: Tally::default(),
+        usage: Usage::default(),
+        elapsed: Duration::ZERO,
+        ended_by: None,
+    };
     let result = loop {
-        let shown = loop {
-            let shown = tokio::select! {
-                biased;
-                Some(how) = signals.recv() => {
-                    stopped = true;
-                    // The signal may have arrived before this run became the current one.
-                    how.stop(&run.handle(), is_kept);
-                    renderer.notice(how.notice())
-                }
-                event = next(&mut run, &mut frame) => match event {
-                    Some(event) => {
-                        tally.count(&event);
-                        ended_by = hook_end(&event).map(str::to_owned).or(ended_by);
-                        renderer.event(&event)
-                    }
-                    None => break Ok(()),
-                },
-            };
-            if shown.is_err() {
-                break shown;
-            }
-        };
+        let began = Instant::now();
+        let shown = task.show(&mut run).await;
         if shown.is_err() {
             // The reader of the output has gone, but nobody has ended the task.
             HowToStop::Leave.stop(&run.handle(), is_kept);
         }
         let result = run.outcome().await;
         shown?;
-        elapsed += began.elapsed();
-        usage += match &result {
+        task.elapsed += began.elapsed();
+        task.usage += match &result {
             Ok(outcome) => outcome.usage,
             Err(error) => error.usage,
         };
         let Ok(outcome) = &result else { break result };
-        let next = if limits.waits && outcome.stop == FinishReason::Done {
-            let waits = Instant::now();
-            let waited = if stopped {
-                Wait::Ended
-            } else {
-                tokio::select! {
-                    biased;
-                    Some(how) = signals.recv() => {
-                        stopped = true;
-                        renderer.notice(how.notice())?;
-                        Wait::Ended
-                    }
-                    next = background::next(agent, outcome) => Wait::then(next),
-                    // The next run reports that the time is up.
-                    () = out_of_time(limits, elapsed) => Wait::then(background::after(outcome)),
-                }
-            };
-            elapsed += waits.elapsed();
-            match waited {
-                Wait::Next(next) => *next,
-                Wait::Nothing => break result,
-                Wait::Ended => {
-                    left = background::any_unfinished(agent, outcome).await;
-                    break result;
-                }
-            }
-        } else {
-            let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
-                break result;
-            };
-            let (questions, mut answers) = (outcome.action_requests(), Decisions::new());
+        let Some(next) = task.next_input(outcome).await? else { break result };
+        run = task.begin(next);
+    };
+    task.end(result)
+}
+
+/// A task that is shown: its runs, one after the other.
+struct Following<'a> {
+    agent: &'a DeepAgent,
+    limits: &'a RunContext,
+    signals: Receiver<HowToStop>,
+    approver: &'a mut Approver,
+    renderer: &'a mut dyn Renderer,
+    /// What all runs of the program may spend, one after the other or in the background.
+    shared: SharedBudget,
+    /// The run that a signal stops.
+    current: Arc<Mutex<RunHandle>>,
+    /// Whether a stopped run can be resumed.
+    is_kept: bool,
+    /// Whether a signal has stopped the task.
+    stopped: bool,
+    /// Whether it was stopped while waiting for background tasks.
+    left: bool,
+    /// When an event was last waited for.
+    frame: Instant,
+    tally: Tally,
+    usage: Usage,
+    elapsed: Duration,
+    ended_by: Option<String>,
+}
+
+/// Stops the current run at the first signal, and ends the program at the second.
+fn watch(
+    signals: EndSignals,
+    current: Arc<Mutex<RunHandle>>,
+    is_kept: bool,
+    limits: &RunContext,
+) -> Receiver<HowToStop> {
+    let servers = limits.servers.clone();
+    interrupt::watch(
+        signals,
+        move |how| how.stop(&current.lock().unwrap_or_else(PoisonError::into_inner), is_kept),
+        move || servers.iter().for_each(|servers| servers.all.kill()),
+    )
+}
+
+impl Following<'_> {
+    /// Starts the next run.
+    fn begin(&self, input: RunInput) -> Run {
+        let run = self.agent.run(self.limits.apply(input, self.elapsed).within(&self.shared));
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = run.handle();
+        if self.stopped {
+            HowToStop::Leave.stop(&run.handle(), self.is_kept);
+        }
+        run
+    }
+
+    /// Shows the events of a run until it ends.
+    async fn show(&mut self, run: &mut Run) -> io::Result<()> {
+        loop {
             tokio::select! {
                 biased;
-                Some(_) = signals.recv() => {
-                    stopped = true;
-                    approver.leave();
+                Some(how) = self.signals.recv() => {
+                    self.stopped = true;
+                    // The signal may have arrived before this run became the current one.
+                    how.stop(&run.handle(), self.is_kept);
+                    self.renderer.notice(how.notice())?;
                 }
-                decided = decide(approver, limits.hooks.as_ref(), thread, &questions, renderer, &mut answers) => decided?,
-            };
-            if answers.is_empty() || stopped && !is_kept {
-                break result;
+                event = next(run, &mut self.frame) => {
+                    let Some(event) = event else { return Ok(()) };
+                    self.tally.count(&event);
+                    self.ended_by = hook_end(&event).map(str::to_owned).or(self.ended_by.take());
+                    self.renderer.event(&event)?;
+                }
             }
-            let decided =
-                answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer));
-            // Decisions made before the signal are saved, but not acted on.
-            if stopped { decided.observer(Arc::new(Suspended)) } else { decided }
-        };
-        began = Instant::now();
-        run = begin(next, elapsed);
-        *current.lock().unwrap_or_else(PoisonError::into_inner) = run.handle();
-        if stopped {
-            HowToStop::Leave.stop(&run.handle(), is_kept);
         }
-    };
-    let spent = shared.spent();
-    let ending = Ending { result, tally, usage, spent, elapsed, interrupted: stopped, left, ended_by };
-    renderer.end(&ending)?;
-    Ok(ending)
-}
+    }
 
-/// The outcome of waiting for background tasks.
-enum Wait {
-    /// The run that continues with the result of one.
-    Next(Box<RunInput>),
-    /// There are none to wait for.
-    Nothing,
-    /// A signal has stopped the program.
-    Ended,
-}
+    /// Returns the input with which the task continues after a run, if it does.
+    async fn next_input(&mut self, outcome: &Outcome) -> io::Result<Option<RunInput>> {
+        match (&outcome.stop, &outcome.thread) {
+            (FinishReason::Done, _) if self.limits.waits => self.background_result(outcome).await,
+            (FinishReason::Interrupted, Some(thread)) if !self.stopped => self.decided(outcome, thread).await,
+            _ => Ok(None),
+        }
+    }
 
-impl Wait {
-    fn then(next: Option<RunInput>) -> Self {
-        next.map_or(Self::Nothing, |next| Self::Next(Box::new(next)))
+    /// Waits for the result of a background task.
+    async fn background_result(&mut self, outcome: &Outcome) -> io::Result<Option<RunInput>> {
+        let began = Instant::now();
+        if !self.stopped {
+            let next = tokio::select! {
+                biased;
+                Some(how) = self.signals.recv() => {
+                    self.stopped = true;
+                    self.renderer.notice(how.notice())?;
+                    None
+                }
+                next = background::next(self.agent, outcome) => next,
+                // The next run reports that the time is up.
+                () = out_of_time(self.limits, self.elapsed) => background::after(outcome),
+            };
+            self.elapsed += began.elapsed();
+            if !self.stopped {
+                return Ok(next);
+            }
+        }
+        self.left = background::any_unfinished(self.agent, outcome).await;
+        Ok(None)
+    }
+
+    /// Obtains decisions on the questions of an interrupted run.
+    async fn decided(&mut self, outcome: &Outcome, thread: &str) -> io::Result<Option<RunInput>> {
+        let (questions, mut answers) = (outcome.action_requests(), Decisions::new());
+        let hooks = self.limits.hooks.as_ref();
+        tokio::select! {
+            biased;
+            Some(_) = self.signals.recv() => {
+                self.stopped = true;
+                self.approver.leave();
+            }
+            decided = decide(self.approver, hooks, thread, &questions, self.renderer, &mut answers) => decided?,
+        }
+        if answers.is_empty() || self.stopped && !self.is_kept {
+            return Ok(None);
+        }
+        let input = answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer));
+        // Decisions made before the signal are saved, but not acted on.
+        Ok(Some(if self.stopped { input.observer(Arc::new(Suspended)) } else { input }))
+    }
+
+    fn end(self, result: Result<Outcome, Box<RunError>>) -> io::Result<Ending> {
+        let Self { tally, usage, elapsed, stopped: interrupted, left, ended_by, .. } = self;
+        let spent = self.shared.spent();
+        let ending = Ending { result, tally, usage, spent, elapsed, interrupted, left, ended_by };
+        self.renderer.end(&ending)?;
+        Ok(ending)
     }
 }
 

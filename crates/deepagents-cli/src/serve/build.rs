@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use deepagents::core::journal::Journal;
 use deepagents::fs::{Backend, CompositeBackend, LocalBackend, ReadOnly, StateBackend, VPath};
-use deepagents::middleware::AskUser;
+use deepagents::middleware::{AskUser, Rubric};
 use deepagents::{DeepAgent, DeepAgentBuilder};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
@@ -78,6 +78,8 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     if let Some(servers) = &servers {
         builder = builder.mcp(&servers.all);
     }
+    // Idle, unless a run's input has a `rubric`.
+    builder = builder.middleware(Rubric::default());
     if plan.questions {
         builder = builder.middleware(AskUser);
     }

@@ -137,6 +137,10 @@ pub(crate) fn supervise(job: Job<'_>, timeout: Duration, caller: &PipeReader, to
     Ok(Finished { output, dropped, end, duration: started.elapsed(), said, refused })
 }
 
+/// Stack of the thread that waits for a process, in bytes. It does nothing else, but an allocator may need 64 kB to begin
+/// in a thread, as jemalloc does without optimisation. What is not used takes no memory.
+const WAITER_STACK: usize = 256 << 10;
+
 /// A running process. Killed and reaped on drop.
 struct Watched {
     child: Child,
@@ -151,7 +155,7 @@ impl Watched {
         let pid = Pid::from_child(&child);
         let mut watched = Self { child, ended, waiter: None, watchdog };
         let waiter =
-            std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
+            std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(WAITER_STACK).spawn(move || {
                 // Do not reap the process, so that its PID and process group are not reused while they are needed.
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), options) {}

@@ -79,7 +79,7 @@ struct Call {
     slot: Option<Slot>,
     /// When the call began, from which its own timeout counts.
     began: Instant,
-    /// When it was first sent, from which the time for retries counts.
+    /// When it was first sent, later by the time that it waited for its turn since: the time for retries counts from it.
     sent: Instant,
 }
 
@@ -143,10 +143,11 @@ impl Call {
         match &mut self.state {
             State::New(request) => {
                 self.wire.prepare(&self.endpoint).await;
-                // Requests are not encoded while they wait for their turn, so they need no memory.
-                self.slot = Some(self.endpoint.slot().await?);
+                // No request is encoded before its first turn, so calls that wait need little memory.
+                let slot = self.endpoint.slot().await?;
                 self.sent = Instant::now();
                 self.body = self.wire.encode(request, self.endpoint.streaming)?;
+                self.slot = Some(slot);
                 self.state = State::Backoff(Instant::now());
             }
             State::Backoff(until) => {
@@ -156,7 +157,12 @@ impl Call {
                 }
                 let slot = match self.slot.take() {
                     Some(slot) => slot,
-                    None => self.endpoint.slot().await?,
+                    None => {
+                        let waits = Instant::now();
+                        let slot = self.endpoint.slot().await?;
+                        self.sent += waits.elapsed();
+                        slot
+                    }
                 };
                 match shared_wait(&self.endpoint, self.sent)? {
                     Some((error, after)) => self.back_off(error, after),
@@ -191,7 +197,6 @@ impl Call {
         let sent = client.post(url.clone()).headers(headers).body(self.body.clone()).send();
         let response =
             within(until, sent, slow).await?.map_err(|error| from_transport(&error, url, endpoint.proxy()))?;
-        slot.answered(response.version());
         let status = response.status();
         let headers = response.headers();
         endpoint.answered(&attempt, status, headers, began.elapsed());

@@ -11,13 +11,13 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::sync::OnceCell;
 
 use super::error::authority;
-use super::hosts::{Host, MAX_REQUESTS};
+use super::hosts::{Host, MAX_REQUESTS, REQUESTS_PER_CONNECTION};
 
 /// Connect timeout for requests to anything but models.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum number of idle connections per host and client.
-const MAX_IDLE_CONNECTIONS: usize = 100;
+/// Maximum number of idle connections per host and client; a client has no more over TLS.
+const MAX_IDLE_CONNECTIONS: usize = REQUESTS_PER_CONNECTION;
 
 /// When an HTTP/2 connection with open requests is checked, and how long the host has to respond. Otherwise requests to
 /// a host that is gone would wait for their timeouts, and the next ones too, on the same connection.
@@ -34,8 +34,9 @@ pub(crate) struct ClientKind {
 
 /// HTTP clients shared by all models of a registry, so that they share connections.
 ///
-/// Sends at most 1,000 requests to a host at once; others wait for their turn, before their timeouts begin. Over HTTP/2,
-/// a connection carries at most 100 of them.
+/// At most 1,000 requests of models are sent to a host at once; others wait for their turn, before their timeouts begin.
+/// A call counts until its stream has ended or is dropped. So with a small limit, do not make another call to the same
+/// host while you read a stream. Over HTTP/2, a connection carries at most 100 requests.
 /// [`Registry::pool`](crate::Registry::pool) sets the pool of all models.
 ///
 /// ```
@@ -55,14 +56,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By kind, and by the number of the connection for which they are.
     clients: HashMap<ClientKind, Vec<Option<Client>>>,
     hosts: HashMap<(ClientKind, String), Weak<Host>>,
 }
 
 impl ClientPool {
-    /// Creates a pool that sends at most this many requests to a host at once, at least 1. Over HTTP/1.1, each needs a
-    /// connection of its own, with some 30 kB of memory, a file descriptor and a port.
+    /// Creates a pool that sends at most this many requests of models to a host at once, at least 1. Over HTTP/1.1, each
+    /// needs a connection of its own, with some 37 kB of memory, a file descriptor and a port.
     pub fn with_max_requests(limit: usize) -> Self {
         Self(Arc::new(Shared { max_requests: limit, tls: OnceCell::new(), state: Mutex::default() }))
     }
@@ -79,24 +79,32 @@ impl ClientPool {
             return host;
         }
         state.hosts.retain(|_, host| host.strong_count() > 0);
-        let host = Arc::new(Host::new(self.0.max_requests, url.scheme() == "https"));
+        // Which protocol a host speaks is known once it answers, and many requests may come before. Only over TLS, it
+        // may be HTTP/2.
+        let per_client = if url.scheme() == "https" { REQUESTS_PER_CONNECTION } else { usize::MAX };
+        let host = Arc::new(Host::new(self.0.max_requests, per_client));
         state.hosts.insert(key, Arc::downgrade(&host));
         host
     }
 
-    /// Returns the client of this kind for the connection with this number.
-    pub(super) async fn get(&self, kind: &ClientKind, connection: usize) -> Result<Client, ModelError> {
-        if let Some(Some(client)) = self.state().clients.get(kind).and_then(|clients| clients.get(connection)) {
-            return Ok(client.clone());
+    /// Returns the client of this kind with this number.
+    pub(super) async fn get(&self, kind: &ClientKind, number: usize) -> Result<Client, ModelError> {
+        let known = || self.state().clients.get(kind)?.get(number)?.clone();
+        if let Some(client) = known() {
+            return Ok(client);
         }
         let tls = if kind.tls { self.0.tls.get_or_try_init(system_tls).await?.clone() } else { tls(false)? };
+        // Another call may have built it meanwhile.
+        if let Some(client) = known() {
+            return Ok(client);
+        }
         let made = build(kind, tls)?;
         let mut state = self.state();
         let clients = state.clients.entry(kind.clone()).or_default();
-        if clients.len() <= connection {
-            clients.resize(connection + 1, None);
+        if clients.len() <= number {
+            clients.resize(number + 1, None);
         }
-        Ok(match clients.get_mut(connection) {
+        Ok(match clients.get_mut(number) {
             Some(client) => client.get_or_insert(made).clone(),
             None => made,
         })

@@ -105,7 +105,7 @@ impl Endpoint {
     pub(super) async fn client(&self, slot: &Slot) -> Result<Client, ModelError> {
         match &self.client {
             Some(client) => Ok(client.clone()),
-            None => self.pool.get(&self.kind, slot.connection).await,
+            None => self.pool.get(&self.kind, slot.client).await,
         }
     }
 
@@ -197,13 +197,13 @@ impl Endpoint {
     /// Sends another request to the same server, without retries: posts a body, or fetches the URL if there is none.
     /// Returns the body of the response.
     pub(crate) async fn ask(&self, url: &Url, body: Option<&Value>) -> Result<Vec<u8>, ModelError> {
-        let slot = self.slot().await?;
         let credential = self.credential().await?;
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let body: RequestBody = body.into_iter().map(|body| Bytes::from(body.to_string())).collect();
         let attempt = Attempt { url, number: 1, body_len: body.len() };
         let headers = self.headers(credential.as_ref(), &attempt, &[], &body)?;
         let asked = async {
+            let slot = self.slot().await?;
             let client = self.client(&slot).await?;
             let began = Instant::now();
             let response = client.request(method, url.clone()).headers(headers).body(body).send().await;

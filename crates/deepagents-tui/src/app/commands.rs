@@ -31,6 +31,8 @@ pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("tokens", "", "tokens of this conversation"),
     command("cost", "", "tokens in and out, and their cost"),
     command("todos", "", "the agent's todo list"),
+    command("goal", "[TEXT|clear]", "work on until a goal is met, as a model judges it"),
+    command("rubric", "[TEXT|clear]", "what every result is judged by"),
     command("plan", "[TASK]", "plan before anything is changed"),
     command("tools", "", "what the model may call"),
     command("agents", "", "the sub-agents there are"),
@@ -62,6 +64,10 @@ pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("bug", "", "what to include in a bug report"),
     command("quit", "", "quit; the thread is kept"),
 ];
+
+/// Commands that are not in the menu: other names, and those that people know from other programs. A file may define a
+/// command of the same name.
+const UNLISTED: [&str; 9] = ["about", "ask", "auto", "criteria", "manual", "offload", "q", "reload", "version"];
 
 /// The keys and their descriptions: the action whose key can be rebound, other keys, the text.
 pub(crate) const KEYS: [(Option<Action>, &str, &str); 21] = [
@@ -132,6 +138,11 @@ pub(crate) fn parse_command(text: &str) -> Option<Parsed<'_>> {
 /// Returns whether this is the name of a built-in command.
 pub(crate) fn is_known(name: &str) -> bool {
     COMMANDS.iter().any(|command| command.name == name)
+}
+
+/// Returns whether this is the name of a built-in command that is not in the menu.
+pub(crate) fn is_unlisted(name: &str) -> bool {
+    UNLISTED.contains(&name)
 }
 
 /// Returns the built-in command whose name is most similar to a mistyped one.

@@ -19,6 +19,10 @@ pub(crate) enum Effect {
         /// Decisions on calls of the previous turn whose questions were left.
         decided: Vec<(ActionRequest, DecisionRecord)>,
     },
+    /// Sets or clears the goal that results are judged by, from the next message on. `once` clears it when it is met.
+    SetGoal { text: Option<String>, once: bool },
+    /// Reads settings, definitions and servers again.
+    Reload,
     /// Sends the run a message.
     Steer(String),
     /// Saves the waiting messages with their thread.
@@ -174,5 +178,6 @@ pub(crate) enum Subject {
     Sandbox,
     Status,
     Diff,
+    Goal,
     Offers,
 }

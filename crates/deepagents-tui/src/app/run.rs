@@ -48,6 +48,8 @@ impl App {
 
     fn middleware_event(&mut self, event: &deepagents::MiddlewareEvent) {
         use deepagents::MiddlewareEvent as Event;
+        use deepagents::middleware::rubric;
+
         match event {
             Event::ConversationCompacted { evicted, tokens_before, .. } => self.note(
                 format!("the context was full ({tokens_before} tokens): {evicted} messages were summarised"),
@@ -58,6 +60,10 @@ impl App {
             }
             Event::McpServer { problem: Some(problem), .. } => self.note(problem.clone(), true),
             Event::Hook { message, error, .. } => self.note(message.clone(), error.is_some()),
+            Event::RubricEvaluated { .. } | Event::RubricEvaluationFailed { .. } => {
+                let failed = matches!(event, Event::RubricEvaluationFailed { .. });
+                rubric::notice(event).into_iter().for_each(|notice| self.note(notice, failed));
+            }
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Handles Enter: slash commands, shell commands, messages.
 
-use super::commands::{Parsed, is_command, nearest, parse_command};
+use super::commands::{Parsed, is_command, is_unlisted, nearest, parse_command};
 use super::effect::{Effect, ListOf, Subject};
 use super::export::export;
 use super::pending::by_id;
@@ -96,6 +96,9 @@ impl App {
             let text = format!("/{name} comes from this directory: it can be used once you agree with /trust");
             return self.note(text, true);
         }
+        if is_unlisted(name) {
+            return self.command(name, args);
+        }
         let guess = nearest(name).map(|known| format!("; did you mean /{known}?")).unwrap_or_default();
         self.note(format!("there is no command /{name}{guess} (unknown; /help lists them)"), true);
     }
@@ -129,7 +132,7 @@ impl App {
             "rewind" => self.request(Effect::List(ListOf::Checkpoints)),
             "undo" => self.begin_if_idle("going back", Effect::Undo),
             "redo" => self.begin_if_idle("going back", Effect::Redo),
-            "compact" => self.begin_if_idle("compacting", Effect::Compact),
+            "compact" | "offload" => self.begin_if_idle("compacting", Effect::Compact),
             "context" | "tokens" => self.show(Subject::Context { used: self.session.context }),
             "cost" => self.show(Subject::Cost),
             "todos" if self.todos.is_empty() => self.note("nothing is planned", false),
@@ -142,7 +145,8 @@ impl App {
             "trust" => self.show(Subject::Offers),
             "memory" => self.show(Subject::Memory),
             "sandbox" => self.show(Subject::Sandbox),
-            "status" => self.show(Subject::Status),
+            "status" | "version" | "about" => self.show(Subject::Status),
+            "goal" | "rubric" | "criteria" => self.goal(name == "goal", args),
             "diff" => self.show(Subject::Diff),
             "auth" => self.auth(args),
             "config" => {
@@ -169,13 +173,18 @@ impl App {
                 other => self.note(format!("there is no mode `{other}`: ask, auto or plan"), true),
             },
             "plan" => {
-                self.set_mode(Mode::Plan);
+                self.in_mode(Mode::Plan, args);
                 if args.is_empty() {
                     let key = self.keys.name(Action::Mode);
                     self.note(format!("nothing is changed from now on; {key} leaves plan mode"), false);
-                } else {
-                    self.send(args.to_owned(), Vec::new());
                 }
+            }
+            "ask" | "manual" => self.in_mode(Mode::Ask, args),
+            "auto" => self.in_mode(Mode::Auto, args),
+            "reload" if self.is_busy() => self.note(self.stop_first(), true),
+            "reload" => {
+                self.note("settings, definitions and servers are read again", false);
+                self.request(Effect::Reload);
             }
             "copy" => self.copy(),
             "export" if args.contains('\n') => self.note("the name of a file is one line: /export [FILE]", true),
@@ -199,9 +208,40 @@ impl App {
                 let text = format!("Review {what}. Look for what is wrong, missing or unclear; name files and lines.");
                 self.send(text, Vec::new());
             }
-            "quit" | "exit" => self.request(Effect::Quit),
+            "quit" | "exit" | "q" => self.request(Effect::Quit),
             "debug-panic" if self.debug => debug_panic(),
             other => self.note(format!("there is no command /{other} (unknown; /help lists them)"), true),
+        }
+    }
+
+    /// Switches to a mode, and sends a task if there is one.
+    fn in_mode(&mut self, mode: Mode, task: &str) {
+        self.set_mode(mode);
+        if !task.is_empty() {
+            self.send(task.to_owned(), Vec::new());
+        }
+    }
+
+    /// Shows, clears or sets what results are judged by. A goal is worked on at once.
+    fn goal(&mut self, is_goal: bool, text: &str) {
+        match text {
+            "" => self.show(Subject::Goal),
+            "clear" => {
+                self.note("from your next message on, nothing is judged", false);
+                self.request(Effect::SetGoal { text: None, once: false });
+            }
+            _ if self.is_busy() => {
+                self.note("something is in progress; set the goal after it", true);
+                self.editor.set(format!("/{} {text}", if is_goal { "goal" } else { "rubric" }));
+            }
+            _ => {
+                self.request(Effect::SetGoal { text: Some(text.to_owned()), once: is_goal });
+                if is_goal {
+                    self.send(text.to_owned(), Vec::new());
+                } else {
+                    self.note("from your next message on, every result is judged by this", false);
+                }
+            }
         }
     }
 

@@ -41,6 +41,7 @@ impl Session {
             Subject::Status => ("Status", self.status().await),
             Subject::Diff => ("Changes since the last commit", git::diff(&self.root).await?),
             Subject::Context { used } => ("Context", self.context(used).await?),
+            Subject::Goal => ("Goal", self.goal().await?),
             Subject::Cost => ("Cost", self.cost().await?),
             Subject::Page(page) => {
                 let title = match page {

@@ -13,6 +13,7 @@ mod drive;
 mod export;
 mod files;
 mod git;
+mod goal;
 mod hooks;
 pub(crate) mod images;
 mod picking;
@@ -44,6 +45,7 @@ use crate::policy::Policy;
 use crate::preferences::Preferences;
 use background::Background;
 use files::FileIndex;
+use goal::Goal;
 use waiting::KeptWithThread;
 
 /// A problem, as a sentence for the user.
@@ -95,6 +97,7 @@ struct Shared {
     keeper: Option<JoinHandle<()>>,
     /// The thread's positions before each `/undo`, latest last.
     redo_positions: Vec<u64>,
+    goal: Goal,
     /// The number of the last requested list; earlier ones grow no further.
     listing: u64,
     /// The counted usage of the open thread and of its background agents.
@@ -217,6 +220,8 @@ impl Session {
     pub(crate) fn effect(&self, effect: Effect) {
         match effect {
             Effect::Submit { text, context, skills, decided } => self.submit(text, context, skills, decided),
+            Effect::SetGoal { text, once } => self.set_goal(text, once),
+            Effect::Reload => self.connect(None),
             Effect::Steer(text) => self.steer(text),
             Effect::KeepWaiting { thread, texts } => self.keep_waiting(thread, texts),
             Effect::KeepDecided { thread, decided } => self.keep_decided(thread, decided),
@@ -231,10 +236,15 @@ impl Session {
             Effect::OpenSubAgent { key, title } => self.open_sub_agent(key, title),
             Effect::SaveKey { provider, key } => self.save_key(provider, key),
             Effect::StatusLine(status) => self.status_line(status),
-            Effect::Open(id) => self.begin(Begin::Resume(id)),
+            Effect::Open(id) => {
+                self.with(|state| state.goal = Goal::default());
+                self.begin(Begin::Resume(id));
+            }
             Effect::NewThread => {
                 self.notify_closing("clear");
-                self.with(|state| (state.thread, state.redo_positions) = (None, Vec::new()));
+                self.with(|state| {
+                    (state.thread, state.redo_positions, state.goal) = (None, Vec::new(), Goal::default());
+                });
             }
             Effect::Rewind { position, text, scope } => self.rewind(position, text, scope),
             Effect::Undo => self.undo(),

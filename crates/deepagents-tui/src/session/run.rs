@@ -72,7 +72,7 @@ impl Session {
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
                 }
-                Ok::<_, Problem>((input, note, connection))
+                Ok::<_, Problem>((this.with_goal(&connection, input)?, note, connection))
             };
             Ok(this.drive_when(begun, job, Some(unsent)).await)
         });

@@ -15,6 +15,7 @@ mod cost;
 mod editing;
 mod forms;
 mod fuzz;
+mod goals;
 mod hooks;
 mod pictures;
 mod policy;

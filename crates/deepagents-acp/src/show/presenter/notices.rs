@@ -1,6 +1,7 @@
 //! Notices that are not tool calls: messages of hooks, server problems, compactions and the plan.
 
 use deepagents::channels::{TodoUpdate, Todos};
+use deepagents::middleware::rubric;
 use deepagents::{Channel, MiddlewareEvent};
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,6 +35,9 @@ impl Presenter<'_> {
             MiddlewareEvent::ConversationCompacted { .. } => self.compacted(run, None),
             MiddlewareEvent::CompactionFailed { error } => self.compacted(run, Some(error)),
             MiddlewareEvent::Hook { message, error, .. } => self.hook(message, error.is_some()),
+            MiddlewareEvent::RubricEvaluated { .. } | MiddlewareEvent::RubricEvaluationFailed { .. } => {
+                rubric::notice(happened).iter().for_each(|notice| self.hook(notice, false));
+            }
             MiddlewareEvent::McpServer { server, problem: Some(problem), starting, .. } => {
                 let title = format!("MCP server {server}");
                 let severity = if *starting { wire::NoticeSeverity::Info } else { wire::NoticeSeverity::Warning };

@@ -2,6 +2,7 @@
 
 mod evaluation;
 mod grade;
+mod notice;
 mod transcript;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::shared::Shared;
 use grade::Grader;
 
 pub use evaluation::{Criterion, Evaluation, RubricProgress, RubricResult, RubricStatus};
+pub use notice::notice;
 
 deepagents_core::last_value!(
     /// The rubric by which the work of a thread is evaluated; `None` for no evaluation. Sub-agents are not evaluated.
