@@ -185,6 +185,7 @@ impl ChatModel for Fallback {
             profile.audio = both(profile.audio, other.audio);
             profile.video = both(profile.video, other.video);
             profile.pdf = both(profile.pdf, other.pdf);
+            profile.documents.retain(|kind| other.documents.contains(kind));
         }
         profile
     }

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::call("read_file", json!({"file_path": "/greet.rs"})),
         Turn::text("Done."),
     ];
-    // Usually the profile of a model sets this; see the chapter on profiles.
+    // `FilesystemOptions::edit_tool` does the same for one agent, whatever its model.
     let profile = ProfileConfig { edit_tool: Some(EditTool::ApplyPatch), ..ProfileConfig::default() };
     let agent = DeepAgent::builder().model(ScriptedModel::new(script)).profile(profile).build()?;
     let outcome = agent.invoke(RunInput::new("Greet the world.")).await?;

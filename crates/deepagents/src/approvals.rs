@@ -19,7 +19,7 @@ type NameRule = dyn Fn(&ToolCall, &Context) -> Option<String> + Send + Sync;
 /// Defines, per tool, which calls need a person's approval.
 ///
 /// Serialized as JSON, it is a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ...,
-/// "rule": ..., "expires_after": seconds, "required": true}`. Closures have no JSON form.
+/// "rule": ..., "expires_after": seconds, "required": true}`; `args_schema` is ignored. Closures have no JSON form.
 ///
 /// ```
 /// use deepagents::{InterruptPolicy, InterruptOn, DecisionKind};
@@ -247,8 +247,10 @@ impl<'de> Deserialize<'de> for ToolRules {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(asked) => Ok(Self(asked.then(InterruptOn::any).into_iter().collect())),
-            given @ Value::Object(_) => {
-                serde_json::from_value(given).map(|ask| Self(vec![ask])).map_err(de::Error::custom)
+            Value::Object(mut fields) => {
+                // Files of other harnesses have it; edited arguments are checked by the schema of the tool.
+                fields.remove("args_schema");
+                serde_json::from_value(Value::Object(fields)).map(|ask| Self(vec![ask])).map_err(de::Error::custom)
             }
             _ => Err(de::Error::custom("write true, false or {\"allowed_decisions\": [...]}")),
         }

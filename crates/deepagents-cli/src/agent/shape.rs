@@ -18,7 +18,7 @@ use deepagents::{
 use serde::{Deserialize, Serialize};
 
 use super::confined;
-use crate::args::{self, AgentArgs, Approve, RedactedKind};
+use crate::args::{self, AgentArgs, Approve, EditWith, RedactedKind};
 use crate::context_files::{ContextFiles, FileContents};
 use crate::exit::WrongUsage;
 use crate::model_choice::env;
@@ -63,6 +63,9 @@ pub(crate) struct Shape {
     /// Whether the model has to search for MCP tools before they are offered to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     tool_search: bool,
+    /// The tool with which the model edits files, if it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    edit_tool: Option<EditWith>,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: ModeAsks,
     /// Rules for reading and changing files, and for running commands.
@@ -137,6 +140,7 @@ impl Shape {
             web: args.web,
             web_search: args.web && env(TAVILY_KEY).is_some(),
             tool_search: args.tool_search,
+            edit_tool: args.edit_tool,
             ..Self::default()
         })
     }
@@ -180,6 +184,7 @@ impl Shape {
         }
         let mut files = FilesystemOptions::default();
         files.read_before_edit &= !self.edits_unread;
+        files.edit_tool = self.edit_tool.map(Into::into);
         if self.background_commands {
             files.background_commands = match self.background {
                 BackgroundCommands::Off => BackgroundCommands::EndWithRun,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CommandArgs, McpSources, RedactedKind, positive};
+use super::{CommandArgs, EditWith, McpSources, RedactedKind, positive};
 
 /// How much a model thinks before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
@@ -79,6 +79,12 @@ pub(crate) struct AgentArgs {
     /// The longest answer the model may give, in tokens
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
     pub(crate) max_answer_tokens: Option<u64>,
+
+    /// The tool with which the model edits files: edit_file, unless this or a setting says otherwise
+    ///
+    /// Models that are trained on patches, such as OpenAI's, may do better with apply_patch.
+    #[arg(long, value_name = "TOOL", help_heading = "Agent")]
+    pub(crate) edit_tool: Option<EditWith>,
 
     #[command(flatten)]
     pub(crate) commands: CommandArgs,

@@ -5,7 +5,7 @@ use deepagents_tui::{Colours, Graphics, Mode, Notifications, Preferences, UserTh
 
 use super::file::Value;
 use super::{Config, Source};
-use crate::args::{AgentArgs, Effort, InteractiveArgs, mode_of};
+use crate::args::{AgentArgs, EditWith, Effort, InteractiveArgs, mode_of};
 use crate::model_choice::env;
 use crate::output;
 use crate::own_files::of_user;
@@ -23,6 +23,7 @@ impl Flags {
         flags.add("effort", args.effort.map(|effort| Value::Text(effort.as_str().to_owned())));
         flags.add("text_tool_calls", args.text_tool_calls.then_some(Value::Flag(true)));
         flags.add("tool_search", args.tool_search.then_some(Value::Flag(true)));
+        flags.add("edit_tool", args.edit_tool.map(|tool| Value::Text(tool.as_str().to_owned())));
         flags
     }
 
@@ -77,6 +78,7 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
     args.effort = config.text("effort").and_then(Effort::from_word);
     args.text_tool_calls = config.flag("text_tool_calls");
     args.tool_search = config.flag("tool_search");
+    args.edit_tool = config.text("edit_tool").and_then(EditWith::from_name);
     args
 }
 

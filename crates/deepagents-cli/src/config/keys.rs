@@ -55,6 +55,7 @@ impl Key {
 }
 
 const EFFORTS: &[&str] = &["low", "medium", "high"];
+const EDIT_TOOLS: &[&str] = &["edit_file", "apply_patch", "both"];
 const MODES: &[&str] = &["ask", "auto", "plan"];
 const IMAGES: &[&str] = &["auto", "kitty", "iterm2", "sixel", "off"];
 
@@ -65,6 +66,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("effort", Kind::OneOf(EFFORTS), "", "how much the model thinks").variable("DEEPAGENTS_EFFORT"),
     key("text_tool_calls", Kind::Flag, "false", "run tool calls that the model writes into its text"),
     key("tool_search", Kind::Flag, "false", "let the model search for MCP tools instead of listing them all"),
+    key("edit_tool", Kind::OneOf(EDIT_TOOLS), "", "the tool with which the model edits files"),
     key("approve", Kind::OneOf(MODES), "ask", "the mode that the screens start in; `run` takes --approve").users(),
     key(
         "theme",

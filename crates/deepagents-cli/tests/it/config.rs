@@ -388,3 +388,19 @@ fn key_bindings_that_would_make_the_screens_unusable_are_refused() {
         assert_eq!(taken.code, Some(0), "{key}: {taken:?}");
     }
 }
+
+#[test]
+fn the_tool_that_edits_files_can_be_chosen_in_settings_and_options() {
+    let place = Place::new();
+    let has = |more: &[&str]| {
+        let json = place.out(&[&["explain", "--json", "--root", "."], more].concat());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let tools = json["tools"].as_array().unwrap().clone();
+        ["edit_file", "apply_patch"].map(|name| tools.iter().any(|tool| tool["name"] == name))
+    };
+    assert_eq!(has(&[]), [true, false]);
+    place.out(&["config", "set", "edit_tool", "apply_patch"]);
+    assert_eq!(has(&[]), [false, true]);
+    assert_eq!(has(&["--edit-tool", "both"]), [true, true]);
+    finish(&mut place.command(&["config", "set", "edit_tool", "sed"])).wrong_usage();
+}

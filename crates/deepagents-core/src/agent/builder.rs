@@ -120,7 +120,8 @@ fn from(first: &str, second: &str) -> String {
 #[macro_export]
 macro_rules! agent_option_methods {
     () => {
-        /// Sets the agent's name, used in events and usage; `agent` by default.
+        /// Sets the agent's name, used in events and usage, and as the name of its answers. Without one, it is `agent`
+        /// in events and usage, and its answers have no name.
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.options.name = Some(name.into());
             self
@@ -294,7 +295,8 @@ impl AgentBuilder {
         let default = AgentDefinition::default();
         Ok(Agent {
             definition: Arc::new(AgentDefinition {
-                name: options.name.unwrap_or(default.name),
+                name: options.name.clone().unwrap_or(default.name),
+                given_name: options.name,
                 description: options.description.map(Into::into),
                 model: self.model,
                 stack: self.middlewares.into(),

@@ -117,8 +117,7 @@ impl Agent {
             Ok(Err(error)) => return Err(error),
             Err(panic) => ToolResponse::error(format!("Error: the tool crashed: {panic}")),
         };
-        let ToolResponse { content, is_error, is_synthetic: _, update, artifact, child_state, source: _, decision: _ } =
-            response;
+        let ToolResponse { content, is_error, update, artifact, child_state, .. } = response;
         Ok(ToolOutput { content, is_error, update, artifact, child_state })
     }
 }

@@ -23,6 +23,8 @@ pub(crate) const MAX_MODEL_CALLS: u32 = 9_999;
 #[derive(Clone)]
 pub struct AgentDefinition {
     pub(crate) name: String,
+    /// The name with which answers are marked; `None` if nobody gave one.
+    pub(crate) given_name: Option<String>,
     pub(crate) description: Option<Arc<str>>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) stack: Arc<[Arc<dyn DynMiddleware>]>,
@@ -168,6 +170,7 @@ impl Default for AgentDefinition {
     fn default() -> Self {
         Self {
             name: "agent".to_owned(),
+            given_name: None,
             description: None,
             model: Arc::new(NoModel),
             stack: Arc::from([]),

@@ -25,8 +25,9 @@ fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
 type Pieces = BoxStream<'static, Result<ModelEvent, ModelError>>;
 
 /// Starts a model call. Returns its stream and the number of the attempt.
-fn begin(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -> Result<(Pieces, u32)> {
+fn begin(cx: &Context, model: &Arc<dyn ChatModel>, mut request: Box<ModelRequest>) -> Result<(Pieces, u32)> {
     check_history(cx, &request.messages)?;
+    request.cache.fit(&request.messages);
     let request = if model.profile().system_media { *request } else { request.with_media_in_messages() };
     cx.shared.budget.begin_model_call(&**model)?;
     let (turn, attempt) = (cx.turn, cx.shared.attempt.fetch_add(1, Ordering::Relaxed));
@@ -106,9 +107,10 @@ pub(crate) async fn call_model(
 pub(super) async fn invoke_aside(
     cx: &Context,
     model: &Arc<dyn ChatModel>,
-    request: ModelRequest,
+    mut request: ModelRequest,
 ) -> Result<ModelOutput> {
     message::check(&request.messages, 0)?;
+    request.cache.fit(&request.messages);
     // The conversation does not show this call, so its cost must be recorded with the run.
     cx.shared.budget.record();
     cx.shared.budget.begin_model_call(&**model)?;

@@ -14,7 +14,7 @@ use crate::interrupt::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use crate::message::{Block, ToolCall};
 use crate::panics::blamed;
 use crate::state::Update;
-use crate::tool::{ChildState, DynTool, ToolContext, ToolError, ToolOutput};
+use crate::tool::{ChildState, DynTool, InvalidArguments, ToolContext, ToolError, ToolOutput};
 
 /// A tool call about to be made.
 ///
@@ -97,6 +97,9 @@ pub struct ToolResponse {
     ///
     /// [`ToolMessage::is_synthetic`]: crate::message::ToolMessage::is_synthetic
     pub is_synthetic: bool,
+    /// Whether the call was refused before the tool did anything: the tool is unknown or hidden, its arguments are
+    /// invalid, or the call is not allowed. It is not stored.
+    pub is_refused: bool,
     /// The state changes.
     pub update: Update,
     /// The error that a failed call ended with, for wrap hooks that downcast it. It is not stored.
@@ -134,6 +137,13 @@ impl ToolResponse {
         self
     }
 
+    /// Marks the response as a refusal of a call that was not made.
+    #[must_use]
+    pub fn refused(mut self) -> Self {
+        self.is_refused = true;
+        self
+    }
+
     /// Records that a rule allowed the call, unless another decision about it is recorded.
     #[must_use]
     pub fn allowed_by(mut self, rule: impl Into<String>) -> Self {
@@ -147,7 +157,7 @@ impl ToolResponse {
     pub fn denied_by(mut self, rule: impl Into<String>, message: impl Into<String>) -> Self {
         let decision = Decision::Reject { message: Some(message.into()) };
         self.decision = Some(DecisionRecord::new(decision, DecisionAuthor::Rule { text: rule.into() }));
-        self
+        self.refused()
     }
 }
 
@@ -248,7 +258,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
             Some((at, _)) => format!("{}…", call.name.get(..at).unwrap_or_default()),
             None => call.name,
         };
-        return Ok(ToolResponse::error(format!("Error: {name} {why}. Your tools are: {known}.")));
+        return Ok(ToolResponse::error(format!("Error: {name} {why}. Your tools are: {known}.")).refused());
     };
     let cx = cx.changed_to(&call);
     match tool.call(call.args, cx).await {
@@ -256,10 +266,12 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
             Ok(ToolResponse { content, is_error, update, artifact, child_state, ..ToolResponse::default() })
         }
         Err(ToolError::Model { text, source }) => {
-            Ok(ToolResponse { source: source.map(Arc::from), ..ToolResponse::error(text) })
+            let is_refused = source.as_ref().is_some_and(|source| source.is::<InvalidArguments>());
+            let source = source.filter(|_| !is_refused).map(Arc::from);
+            Ok(ToolResponse { source, is_refused, ..ToolResponse::error(text) })
         }
         Err(ToolError::Denied { text, rule }) => {
-            let response = ToolResponse::error(&text);
+            let response = ToolResponse::error(&text).refused();
             Ok(rule.into_iter().fold(response, |response, rule| response.denied_by(rule, &text)))
         }
         Err(ToolError::Interrupted(pause)) => Err(Error::Interrupted(pause)),

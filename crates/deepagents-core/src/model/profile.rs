@@ -35,6 +35,10 @@ pub struct ModelProfile {
     pub video: Option<bool>,
     /// Whether PDF documents can be sent.
     pub pdf: Option<bool>,
+    /// MIME types of the documents other than PDF that can be sent. Unlike with other media, what is not listed cannot
+    /// be sent, because most providers take PDF alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<String>,
     /// The price of its tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,

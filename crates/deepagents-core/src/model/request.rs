@@ -97,6 +97,23 @@ pub struct CacheMarks {
     pub messages: Vec<(usize, CacheTtl)>,
 }
 
+impl CacheMarks {
+    /// Drops marks on messages that a middleware has removed since. The end of the conversation is marked in their place,
+    /// unless it is an answer, which providers do not mark.
+    pub(crate) fn fit(&mut self, messages: &Messages) {
+        let count = messages.len();
+        let gone = self.messages.iter().rev().find(|(at, _)| *at >= count).map(|(_, ttl)| *ttl);
+        let Some(ttl) = gone else { return };
+        self.messages.retain(|(at, _)| *at < count);
+        let is_answer = messages.last().is_none_or(|message| message.as_assistant().is_some());
+        if let Some(end) =
+            count.checked_sub(1).filter(|end| !is_answer && self.messages.iter().all(|(at, _)| at != end))
+        {
+            self.messages.push((end, ttl));
+        }
+    }
+}
+
 /// Whether a tool must be called, and which.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

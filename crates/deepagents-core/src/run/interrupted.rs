@@ -1,15 +1,20 @@
-//! Partial answers of runs that a person interrupted.
+//! The last messages of runs that a person interrupted or a limit stopped.
 
 use super::driver::Driver;
 use crate::error::Result;
 use crate::message::{AssistantMessage, Block, Message, Messages};
 use crate::state::Update;
+use crate::status::FinishReason;
 
 /// Follows an interrupted answer, for the model and for readers of the thread.
 const INTERRUPTED_MARK: &str = "[The user interrupted this answer here.]";
 /// Tells the model to continue an interrupted answer when its run is resumed.
 const CONTINUE_PROMPT: &str =
     "This is a message of the system, not of the user: go on with the answer that was interrupted.";
+
+/// Tells the model to continue a task that a limit had stopped.
+const RESUME_PROMPT: &str =
+    "This is a message of the system, not of the user: the run is resumed; go on with the task where it was stopped.";
 
 impl Driver {
     /// Saves the text of the model's partial answer if a person ends the run or this agent. For a sub-agent, its parent
@@ -36,6 +41,15 @@ impl Driver {
 pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
     let last = messages.last().filter(|message| message.as_assistant().is_some())?;
     last.text().ends_with(INTERRUPTED_MARK).then(|| Update::message(Message::harness(CONTINUE_PROMPT)))
+}
+
+/// Returns the message to the model if a hook at a limit closed the conversation of a run, so that the resumed run goes
+/// on with the task.
+pub(super) fn after_limit(messages: &Messages, stop: &FinishReason) -> Option<Update> {
+    let answer = messages.last()?.as_assistant()?;
+    // Every answer of a model has its usage.
+    let is_closed = matches!(stop, FinishReason::StepLimit | FinishReason::Budget(_)) && answer.usage.is_none();
+    is_closed.then(|| Update::message(Message::harness(RESUME_PROMPT)))
 }
 
 /// Returns the text of an interrupted answer without the line that marks it, or `None` if the answer is complete.

@@ -102,6 +102,7 @@ impl Driver {
         refuse_deep_arguments(&mut message.content);
         distinguish_calls(&mut message, turn);
         message.usage = Some(usage);
+        message.name = self.shared.agent.given_name.clone().or(message.name);
         let structured = match &self.shared.agent.format {
             // Text that parses counts as the structured answer even if the model was given a tool for it.
             Some(format) if !message.has_calls() => format.parse(&message.text()).ok(),

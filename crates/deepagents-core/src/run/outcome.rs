@@ -53,11 +53,14 @@ impl Outcome {
     }
 
     /// Returns the answer: the text of the last message, whoever wrote it. Empty if the run produced no answer. A tool
-    /// result does not count as the answer if a middleware ended the run after it.
+    /// result counts as the answer only if the run ended with it, not if a limit, a person or a middleware ended the run
+    /// after it.
     pub fn text(&self) -> String {
         match self.messages().last().map(|m| &**m) {
             Some(Message::User(_)) | None => String::new(),
-            Some(Message::Tool(_)) if self.stop == FinishReason::Ended => String::new(),
+            Some(Message::Tool(_)) if !matches!(self.stop, FinishReason::Done | FinishReason::ReturnDirect) => {
+                String::new()
+            }
             Some(message) => message.text(),
         }
     }

@@ -66,7 +66,8 @@ impl Channel for Undelivered {
 }
 
 /// Declares a channel that holds the last value written. Two calls of one turn must not both write it. Sub-agents share
-/// it, unless the name of another kind of [`Sharing`] follows: `copied`, `separate` or `private`.
+/// it, unless the name of another kind of [`Sharing`] follows: `copied`, `separate` or `private`; after a comma, names
+/// of methods that change it, such as `not_projected`, may follow.
 ///
 /// ```
 /// deepagents_core::last_value!(
@@ -83,13 +84,13 @@ macro_rules! last_value {
     ($(#[$meta:meta])* $vis:vis $key:ident($name:literal): $value:ty) => {
         $crate::last_value!($(#[$meta])* $vis $key($name): $value => shared);
     };
-    ($(#[$meta:meta])* $vis:vis $key:ident($name:literal): $value:ty => $sharing:ident) => {
+    ($(#[$meta:meta])* $vis:vis $key:ident($name:literal): $value:ty => $sharing:ident $(, $change:ident)*) => {
         $(#[$meta])*
         #[derive(Debug)]
         $vis struct $key;
         impl $crate::state::Channel for $key {
             const NAME: &'static str = $name;
-            const SHARING: $crate::state::Sharing<$value, $value> = $crate::state::Sharing::$sharing();
+            const SHARING: $crate::state::Sharing<$value, $value> = $crate::state::Sharing::$sharing()$(.$change())*;
             const CONCURRENT: $crate::state::Concurrent = $crate::state::Concurrent::Refuse;
             type Value = $value;
             type Update = $value;

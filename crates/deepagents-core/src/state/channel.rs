@@ -150,6 +150,7 @@ struct Table {
     name: &'static str,
     private: bool,
     inherited: bool,
+    projected: bool,
     from_input: bool,
     concurrent: Concurrent,
     type_id: fn() -> TypeId,
@@ -173,6 +174,7 @@ impl<C: Channel> Of<C> {
         name: C::NAME,
         private: C::SHARING.is_hidden(),
         inherited: C::SHARING.is_inherited(),
+        projected: C::SHARING.is_projected(),
         from_input: C::FROM_INPUT,
         concurrent: C::CONCURRENT,
         type_id: TypeId::of::<C>,
@@ -235,6 +237,11 @@ impl ChannelSpec {
     /// Returns whether sub-agents start with a value from it.
     pub fn is_inherited(&self) -> bool {
         self.table.inherited
+    }
+
+    /// Returns whether sub-agents that see the whole conversation start with its value.
+    pub(super) fn is_projected(&self) -> bool {
+        self.table.projected
     }
 
     /// Returns whether a run's input may change it.

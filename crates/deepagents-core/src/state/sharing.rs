@@ -14,7 +14,8 @@ use super::Merge;
 /// | [`private`](Self::private) | an empty value | nothing | no |
 /// | [`merged`](Self::merged) | the value, transformed by a function | the result of a merge function | yes |
 ///
-/// Sub-agents that see the whole conversation start with the value of every channel.
+/// Sub-agents that see the whole conversation start with the value of every channel, unless it is
+/// [`not_projected`](Self::not_projected).
 ///
 /// ```
 /// use deepagents_core::state::{Channel, ChannelError, Sharing};
@@ -35,6 +36,8 @@ use super::Merge;
 /// ```
 pub struct Sharing<V, U> {
     hidden: bool,
+    /// Whether a sub-agent that sees the whole conversation starts with the value.
+    projected: bool,
     /// Makes the initial value of a sub-agent; empty if there is no function.
     fork: Option<fn(&V) -> V>,
     join: Join<V, U>,
@@ -61,13 +64,13 @@ impl<V, U> std::fmt::Debug for Sharing<V, U> {
 impl<V: Clone, U> Sharing<V, U> {
     /// Sub-agents start with the value. Their changes are not returned.
     pub const fn copied() -> Self {
-        Self { hidden: false, fork: Some(V::clone), join: Join::Nothing }
+        Self { hidden: false, projected: true, fork: Some(V::clone), join: Join::Nothing }
     }
 
     /// Sub-agents start with the value. A sub-agent returns its changes as an update, which the function computes from
     /// its initial and final values. For channels whose updates add to the value.
     pub const fn shared_by(change: fn(given: &V, left: &V) -> Option<U>) -> Self {
-        Self { hidden: false, fork: Some(V::clone), join: Join::Change(change) }
+        Self { hidden: false, projected: true, fork: Some(V::clone), join: Join::Change(change) }
     }
 }
 
@@ -76,7 +79,7 @@ impl<V: Clone + PartialEq> Sharing<V, V> {
     /// update is the new value. If the parent agent or another sub-agent has changed the value meanwhile, that value is
     /// kept, and the model is told.
     pub const fn shared() -> Self {
-        Self { hidden: false, fork: Some(V::clone), join: Join::Replace(replaced::<V>) }
+        Self { hidden: false, projected: true, fork: Some(V::clone), join: Join::Replace(replaced::<V>) }
     }
 }
 
@@ -94,7 +97,7 @@ fn replaced<V: Clone + PartialEq>(channel: &str, parent: &V, given: &V, left: &V
 impl<V, U> Sharing<V, U> {
     /// Each sub-agent has its own value, empty at first, which is not returned.
     pub const fn separate() -> Self {
-        Self { hidden: false, fork: None, join: Join::Nothing }
+        Self { hidden: false, projected: true, fork: None, join: Join::Nothing }
     }
 
     /// As [`separate`](Self::separate), for a middleware's internal state. It is omitted when a state is shown by
@@ -108,13 +111,24 @@ impl<V, U> Sharing<V, U> {
     /// Sub-agents start with the result of `fork`. `join` merges a sub-agent's final value: it receives the parent's
     /// current value, and the sub-agent's initial and final values.
     pub const fn merged(fork: fn(&V) -> V, join: fn(parent: &V, given: &V, left: &V) -> Merge<U>) -> Self {
-        Self { hidden: false, fork: Some(fork), join: Join::Merge(join) }
+        Self { hidden: false, projected: true, fork: Some(fork), join: Join::Merge(join) }
     }
 
     /// Hides the channel from callers.
     #[must_use]
     pub const fn hidden(self) -> Self {
         Self { hidden: true, ..self }
+    }
+
+    /// Gives sub-agents that see the whole conversation an empty value too: for what belongs to the task of the main
+    /// agent, such as its plan.
+    #[must_use]
+    pub const fn not_projected(self) -> Self {
+        Self { projected: false, ..self }
+    }
+
+    pub(super) const fn is_projected(&self) -> bool {
+        self.projected
     }
 
     pub(super) const fn is_hidden(&self) -> bool {

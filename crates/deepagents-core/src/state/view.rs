@@ -214,7 +214,8 @@ impl State {
         Ok(child.made_of(self, Inheritance::Fork))
     }
 
-    /// Creates the same state under another schema, with every channel that both have, including private ones.
+    /// Creates the same state under another schema, with every channel that both have, including private ones but not
+    /// those that are [`not_projected`](super::Sharing::not_projected).
     ///
     /// # Errors
     /// Returns an error if two types use the same name in the two schemas.
@@ -225,7 +226,9 @@ impl State {
             if !self.schema.has(spec) {
                 return Err(ChannelError::TypeClash(spec.name().to_owned()));
             }
-            slot.clone_from(value);
+            if spec.is_projected() {
+                slot.clone_from(value);
+            }
         }
         Ok(other.made_of(self, Inheritance::Project))
     }

@@ -167,6 +167,12 @@ fn parse_args<A: DeserializeOwned + JsonSchema + 'static>(tool: &str, args: &Val
     })
 }
 
+/// The source of the error for arguments that a tool does not take.
+#[derive(Debug, thiserror::Error)]
+#[error("the arguments are invalid")]
+pub(crate) struct InvalidArguments;
+
 pub(super) fn bad_args(tool: &str, problem: &str) -> ToolError {
-    ToolError::model(format!("Error: bad arguments for {tool}: {problem}. Correct them and call it again."))
+    let text = format!("Error: bad arguments for {tool}: {problem}. Correct them and call it again.");
+    ToolError::Model { text, source: Some(Box::new(InvalidArguments)) }
 }

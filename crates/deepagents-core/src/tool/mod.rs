@@ -18,6 +18,7 @@ pub(crate) use coerce::coerce_call;
 pub(crate) use context::CallInfo;
 pub use context::ToolContext;
 pub use erased::DynTool;
+pub(crate) use erased::InvalidArguments;
 pub use function::{ClosureTool, FnTool, tool_fn};
 pub use json::{JsonArgs, JsonTool, json_tool};
 pub use output::{ToolError, ToolOutput};

@@ -317,3 +317,15 @@ fn a_private_channel_is_readable_by_type_and_not_shown() {
     assert!(shown.contains("Turin") && !shown.contains("hush") && !shown.contains("secret"), "{shown}");
     assert!(!state.to_json(false).unwrap().contains_key("secret"));
 }
+
+last_value!(Plan("plan"): String => separate, not_projected);
+last_value!(Draft("draft"): String => separate);
+
+#[test]
+fn a_channel_that_is_not_projected_is_empty_in_a_sub_agent_that_sees_the_conversation() {
+    let schema = Arc::new(Schema::new([ChannelSpec::new::<Plan>(), ChannelSpec::new::<Draft>()]).unwrap());
+    let mut state = State::new(schema.clone());
+    state.apply(&Update::new::<Plan>("a".to_owned()).with::<Draft>("b".to_owned())).unwrap();
+    let below = state.project(schema).unwrap();
+    assert_eq!((below.get::<Plan>().unwrap().as_str(), below.get::<Draft>().unwrap().as_str()), ("", "b"));
+}

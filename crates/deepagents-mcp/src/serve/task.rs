@@ -180,7 +180,7 @@ fn answer(outcome: &Outcome, thread: Option<&str>) -> CallToolResult {
     let done = outcome.stop.is_complete();
     let said = match done {
         true => said,
-        false => format!("The task was not finished: {}. {said}", outcome.stop.reason()),
+        false => format!("The task was not finished: {}. {said}", outcome.stop.reason()).trim_end().to_owned(),
     };
     let content = vec![ContentBlock::text(said)];
     let result = if done { CallToolResult::success(content) } else { CallToolResult::error(content) };

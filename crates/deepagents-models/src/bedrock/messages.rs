@@ -9,6 +9,18 @@ use super::blocks::{is_servers, is_thought};
 use crate::body::{Turn, has_own_call, is_from, is_thought_by, last_answer, mark_on, own_item, wire_name};
 use crate::client::Target;
 
+/// MIME types of the documents other than PDF that Converse takes, each with its name there.
+pub(super) const DOCUMENTS: [(&str, &str); 8] = [
+    ("text/plain", "txt"),
+    ("text/markdown", "md"),
+    ("text/html", "html"),
+    ("text/csv", "csv"),
+    ("application/msword", "doc"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.ms-excel", "xls"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+];
+
 /// Returns a cache point, up to which the prompt is cached.
 pub(super) fn cache_point(ttl: CacheTtl) -> Value {
     match ttl {
@@ -125,15 +137,7 @@ fn medium(media: &Media, at: usize) -> Result<Value, ModelError> {
         }
         MediaKind::Video => json!({"video": {"format": subtype, "source": source}}),
         MediaKind::File => {
-            let format = match media.mime.as_str() {
-                "text/plain" => "txt",
-                "text/markdown" => "md",
-                "application/msword" => "doc",
-                "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => "docx",
-                "application/vnd.ms-excel" => "xls",
-                "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" => "xlsx",
-                _ => subtype,
-            };
+            let format = DOCUMENTS.iter().find(|(mime, _)| *mime == media.mime).map_or(subtype, |(_, format)| *format);
             json!({"document": {"format": format, "name": document_name(media.name.as_deref(), at), "source": source}})
         }
         _ => return Err(ModelError::invalid(format!("Converse takes no {} content", media.mime))),

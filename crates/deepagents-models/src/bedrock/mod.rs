@@ -50,6 +50,7 @@ impl Bedrock {
         let mut profile = config.profile(&model);
         profile.structured_output = Some(false);
         profile.cache_marks = model.contains("anthropic.") || model.contains("amazon.nova");
+        profile.documents = messages::DOCUMENTS.iter().map(|(mime, _)| (*mime).to_owned()).collect();
         let cache_points = profile.cache_marks;
         Ok(Self::at(endpoint, [API, PROVIDER, &model], (profile, config.extra), Converse { cache_points }))
     }

@@ -4,6 +4,7 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Value, json};
 
+use super::DOCUMENTS;
 use super::items::{self, Kind};
 use crate::blocks::{as_call, media};
 use crate::body::{Turn, is_from, is_thought_by, joined, lacks_error, last_answer, own_item, parts, wire_name};
@@ -54,7 +55,9 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
         (MediaKind::Image, MediaSource::Url(url)) => json!({"type": "input_image", "image_url": url}),
         (MediaKind::Image, MediaSource::FileId(id)) => json!({"type": "input_image", "file_id": id}),
         (MediaKind::File, MediaSource::Base64(bytes)) => {
-            let name = media.name.as_deref().unwrap_or("document.pdf");
+            // The service tells the type by the ending of the name.
+            let ending = DOCUMENTS.iter().find(|(mime, _)| *mime == media.mime).map_or("pdf", |(_, ending)| *ending);
+            let name = media.name.clone().unwrap_or_else(|| format!("document.{ending}"));
             json!({"type": "input_file", "filename": name, "file_data": data(bytes)})
         }
         (MediaKind::File, MediaSource::Url(url)) => json!({"type": "input_file", "file_url": url}),

@@ -54,10 +54,34 @@ impl OpenAiResponses {
         let base = config.base_url_or(usual, service, example)?;
         let auth = if azure { Auth::Header("api-key") } else { Auth::Bearer };
         let endpoint = Endpoint::new(base, "/responses", auth, &[], &config)?;
-        let profile = config.profile(&model);
+        let mut profile = config.profile(&model);
+        if ["openai", "azure"].contains(&service) {
+            profile.documents = DOCUMENTS.iter().map(|(mime, _)| (*mime).to_owned()).collect();
+        }
         Ok(Self::at(endpoint, [API, service, &model], (profile, config.extra), Responses))
     }
 }
+
+/// MIME types of the documents other than PDF that OpenAI takes, each with the ending of their names.
+const DOCUMENTS: [(&str, &str); 17] = [
+    ("text/plain", "txt"),
+    ("text/markdown", "md"),
+    ("text/html", "html"),
+    ("text/csv", "csv"),
+    ("text/tab-separated-values", "tsv"),
+    ("text/xml", "xml"),
+    ("text/css", "css"),
+    ("text/javascript", "js"),
+    ("application/json", "json"),
+    ("application/rtf", "rtf"),
+    ("application/msword", "doc"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.oasis.opendocument.text", "odt"),
+    ("application/vnd.ms-excel", "xls"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    ("application/vnd.ms-powerpoint", "ppt"),
+    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
+];
 
 /// Request fields that count towards tokens.
 const COUNTED: [&str; 9] = [

@@ -7,7 +7,9 @@ use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Event};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use deepagents_core::message::{AssistantMessage, Block, Message, Messages};
+use deepagents_core::message::{
+    AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Messages, UserMessage,
+};
 use deepagents_core::model::{
     CacheTtl, ChatModel, ModelEvent, ModelRequest, OutputSchema, StopReason, SystemBlock, ToolSpec,
 };
@@ -251,6 +253,22 @@ fn cache_marks_become_cache_points_and_schemas_are_rejected() {
     assert_eq!(body["messages"][2]["content"], json!([{"text": "c"}, {"cachePoint": {"type": "default"}}]));
     request.output_schema = Some(OutputSchema { name: "n".into(), schema: schema.into() });
     assert_eq!(model.request_body(&request).unwrap_err().kind(), "invalid_request");
+}
+
+#[test]
+fn documents_that_converse_takes_are_listed_and_sent_by_their_format() {
+    let config = ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..ModelConfig::default() };
+    let model = Bedrock::new(NOVA, config).unwrap();
+    let markdown = "text/markdown".to_owned();
+    assert!(model.profile().documents.contains(&markdown));
+    let source = MediaSource::Base64("QQ==".to_owned());
+    let file = Block::Media(Media { kind: MediaKind::File, mime: markdown, source, name: Some("a.md".to_owned()) });
+    let content = vec![Block::text("Read it."), file];
+    let mut request = ModelRequest::new("");
+    request.messages = [Message::User(UserMessage { content, ..UserMessage::default() })].into_iter().collect();
+    let body: Value = serde_json::from_slice(&model.request_body(&request).unwrap()).unwrap();
+    let document = json!({"document": {"format": "md", "name": "a md", "source": {"bytes": "QQ=="}}});
+    assert_eq!(body["messages"][0]["content"][1], document);
 }
 
 #[tokio::test]

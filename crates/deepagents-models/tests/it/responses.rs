@@ -244,3 +244,26 @@ fn an_unreadable_call_is_sent_back_as_its_original_item() {
     let sent = body(&ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message)]));
     assert_eq!(sent["input"].as_array().unwrap()[1..], items);
 }
+
+#[test]
+fn documents_that_the_service_takes_are_listed_and_named_by_their_type() {
+    use deepagents_core::message::{Media, MediaKind, MediaSource, UserMessage};
+    use deepagents_core::model::ChatModel;
+    let takes = |service: &str| {
+        let config = ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..ModelConfig::default() };
+        OpenAiResponses::new(service, "gpt-5.2", config).unwrap().profile().documents.contains(&"text/csv".to_owned())
+    };
+    assert_eq!((takes("openai"), takes("azure"), takes("vllm-responses")), (true, true, false));
+    let source = || MediaSource::Base64("QQ==".to_owned());
+    let file = |mime: &str, name: Option<&str>| {
+        let name = name.map(str::to_owned);
+        Block::Media(Media { kind: MediaKind::File, mime: mime.to_owned(), source: source(), name })
+    };
+    let content = vec![file("text/csv", None), file("application/pdf", None), file("text/csv", Some("a.csv"))];
+    let mut request = ModelRequest::new("");
+    request.messages = [Message::User(UserMessage { content, ..UserMessage::default() })].into_iter().collect();
+    let parts = body(&request)["input"][0]["content"].clone();
+    let named: Vec<&str> = parts.as_array().unwrap().iter().filter_map(|part| part["filename"].as_str()).collect();
+    assert_eq!(named, ["document.csv", "document.pdf", "a.csv"]);
+    assert_eq!(parts[0]["file_data"], "data:text/csv;base64,QQ==");
+}

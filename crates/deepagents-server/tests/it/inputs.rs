@@ -1,11 +1,16 @@
 //! Run inputs in the formats of other servers' clients.
 
-use deepagents::models::scripted::Turn;
+use std::sync::Arc;
+
+use deepagents::fs::LocalBackend;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Journal, MemoryJournal};
 use deepagents_core::message::{Block, InvalidToolCall, Reasoning};
+use deepagents_core::store::MemoryStore;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{roles, say, serve};
+use crate::support::{roles, say, serve, serve_on};
 
 #[tokio::test]
 async fn todos_are_ignored_in_a_run_input_but_can_be_set_by_a_command() {
@@ -22,6 +27,25 @@ async fn todos_are_ignored_in_a_run_input_but_can_be_set_by_a_command() {
     assert_eq!((&values["todos"][0]["content"], &values["messages"][2]["content"]), (&json!("a"), &json!("Two.")));
     client.post(&format!("/threads/{id}/state"), json!({"values": {"todos": null}})).await;
     assert_eq!(client.get(&format!("/threads/{id}/state")).await["values"].get("todos"), None);
+}
+
+#[tokio::test]
+async fn skills_pinned_in_a_run_input_are_shown_to_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("skills/pdf")).unwrap();
+    let skill = "---\nname: pdf\ndescription: Reads PDF files.\n---\nUse the tool.\n";
+    std::fs::write(folder.path().join("skills/pdf/SKILL.md"), skill).unwrap();
+    let model = ScriptedModel::new([Turn::text("Done.")]);
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let builder = DeepAgent::builder().model(model.clone()).backend(backend).skills(["/skills"]);
+    let agent = builder.journal(journal.clone()).build().unwrap();
+    let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;
+    let mut body = say("go");
+    body["input"]["pinned_skills"] = json!(["pdf"]);
+    let values = client.post("/runs/wait", body).await;
+    assert!(model.requests()[0].messages.iter().any(|message| message.text().contains("Use the tool.")), "{values}");
+    assert_eq!(values.get("pinned_skills"), None, "it has been shown: {values}");
 }
 
 #[tokio::test]

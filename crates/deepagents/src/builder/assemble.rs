@@ -10,7 +10,7 @@ use super::checks::refused;
 use super::stack::{Middlewares, Stack};
 use super::{DeepAgent, DeepAgentBuilder, Preset, STANDARD};
 use crate::explain::Explanation;
-use crate::middleware::background::{BackgroundAgents, BackgroundLimits};
+use crate::middleware::background::BackgroundAgents;
 use crate::middleware::hooks::HookRunner;
 use crate::middleware::{
     Filesystem, HumanInTheLoop, LoopDetection, Memory, PatchToolCalls, Skills, Summarization, TodoList,
@@ -161,7 +161,7 @@ impl DeepAgentBuilder {
             stack.push(sub_agents);
         }
         if self.background {
-            stack.push(BackgroundAgents::on(registry, self.limits.depth, BackgroundLimits::default())?);
+            stack.push(BackgroundAgents::on(registry, self.limits.depth, self.background_limits.clone())?);
         }
         #[cfg(feature = "mcp")]
         if let Some(servers) = self.mcp.clone() {

@@ -27,6 +27,7 @@ use deepagents_models::Registry;
 
 use crate::approvals::InterruptPolicy;
 use crate::explain::Explanation;
+use crate::middleware::background::BackgroundLimits;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::hooks::HookRunner;
 use crate::middleware::loop_detection::LoopPolicy;
@@ -167,6 +168,7 @@ pub struct DeepAgentBuilder {
     /// Whether `general-purpose` is the standard sub-agent, which others of that name may replace.
     gives_way: bool,
     background: bool,
+    background_limits: BackgroundLimits,
     is_sub_agent: bool,
     /// Whether it has no sub-agents of its own, whatever its skills define.
     is_leaf: bool,

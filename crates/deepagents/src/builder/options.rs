@@ -14,6 +14,7 @@ use deepagents_models::Registry;
 
 use super::{DeepAgentBuilder, Preset};
 use crate::approvals::InterruptPolicy;
+use crate::middleware::background::BackgroundLimits;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::hooks::HookRunner;
 use crate::middleware::loop_detection::LoopPolicy;
@@ -226,6 +227,9 @@ impl DeepAgentBuilder {
         /// Sets whether sub-agents can also be started in the background, with tools to follow them. Off by default.
         /// See [`BackgroundAgents`](crate::middleware::background::BackgroundAgents).
         background_agents(on: bool) => background = on;
+
+        /// Sets the limits of background agents.
+        background_limits(limits: BackgroundLimits) => background_limits = limits;
 
         /// Sets the limits of delegation.
         delegation_limits(limits: DelegationLimits) => limits = limits;

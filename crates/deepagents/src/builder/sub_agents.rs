@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deepagents_core::agent::{AgentOptions, BuildError};
+use deepagents_core::model::ChatModel;
 use deepagents_fs::permissions::Permissions;
 
 use super::asked::check_file;
@@ -21,8 +22,20 @@ use crate::subagents::{
 
 /// Name of the middleware that lists skills.
 const SKILLS: &str = "Skills";
+/// Name of the middleware that shows memory.
+const MEMORY: &str = "Memory";
 /// Standard middlewares that sub-agents do not inherit.
-const NOT_INHERITED: [&str; 2] = ["SubAgents", "BackgroundAgents"];
+const NOT_INHERITED: [&str; 3] = ["SubAgents", "BackgroundAgents", MEMORY];
+
+/// Returns `true` if the model of a sub-agent is another than that of its parent, and its context window is known.
+fn has_own_window(model: Option<&Arc<dyn ChatModel>>, parent: Option<&Arc<dyn ChatModel>>) -> bool {
+    let Some(model) = model else { return false };
+    let window = model.profile().context_window;
+    let is_parents = parent.is_some_and(|parent| {
+        Arc::ptr_eq(parent, model) || (parent.name() == model.name() && parent.profile().context_window == window)
+    });
+    !is_parents && window.is_some()
+}
 
 /// Returns the standard `general-purpose`, as configured by the profile.
 fn general_purpose(said: &GeneralPurpose) -> SubAgentSpec {
@@ -205,6 +218,10 @@ impl DeepAgentBuilder {
         }
         below.approvals =
             below.approvals.and(defaults.middleware_approvals.clone()).and(spec.code.middleware_approvals.clone());
+        if has_own_window(below.model.as_ref(), self.model.as_ref()) {
+            below.summarization = below.summarization.for_other_model();
+        }
+        below.files.edit_tool = spec.edit_tool.or(below.files.edit_tool);
         if let Some(summarization) = &spec.summarization {
             below.summarization = summarization.over(below.summarization).map_err(|error| error.to_string())?;
         }
@@ -226,11 +243,16 @@ impl DeepAgentBuilder {
         let says = spec.interrupt_on.is_some() || defaults.interrupt_on.is_some();
         let asks =
             !bound && (says || !code.middleware_approvals.is_empty() || !defaults.middleware_approvals.is_empty());
-        let inherits = |name: &str| standard(name) && !(asks && name == HUMAN) && !self.replaces(spec, name);
+        // Skills belong to the agent that lists them, except those that `general-purpose` shares.
+        let shares_skills = code.inherits_skills && spec.skills.is_empty();
+        let inherits = |name: &str| {
+            let is_kept_back = (asks && name == HUMAN) || (name == SKILLS && !shares_skills);
+            standard(name) && !is_kept_back && !self.replaces(spec, name)
+        };
         let inherited = self.own.iter().filter(|m| inherits(m.name())).cloned();
         let own = inherited.chain(self.middlewares_for(spec)).collect();
         // Unknown names are rejected when the main agent's stack is built.
-        let leaves_out = |name: &&String| standard(name) && !["Memory", SKILLS].contains(&name.as_str());
+        let leaves_out = |name: &&String| standard(name) && name.as_str() != SKILLS;
         let without_base = || ProfileConfig { base_system_prompt: Some(String::new()), ..ProfileConfig::default() };
         Ok(Self {
             system_prompt: spec.system_prompt.as_deref().map(Into::into),

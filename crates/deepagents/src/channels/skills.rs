@@ -77,7 +77,7 @@ pub struct Skill {
     /// Its author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Other metadata from its author.
+    /// Other metadata from its author. Lists and mappings are JSON.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// Tools that it intends to use: advice, not a permission.
@@ -111,7 +111,8 @@ pub struct PinnedSkills;
 
 impl Channel for PinnedSkills {
     const NAME: &'static str = "pinned_skills";
-    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
+    // Callers may set it, also through a server.
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate().not_projected();
     type Value = Vec<String>;
     type Update = SkillPin;
 

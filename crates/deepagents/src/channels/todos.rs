@@ -6,7 +6,7 @@ use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The todo list. A sub-agent starts with an empty list and keeps its own.
+/// The todo list. A sub-agent starts with an empty list and keeps its own, even if it sees the conversation.
 ///
 /// ```
 /// use deepagents::Outcome;
@@ -21,7 +21,7 @@ pub struct Todos;
 
 impl Channel for Todos {
     const NAME: &'static str = "todos";
-    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate();
+    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate().not_projected();
     // Ids and times are set by the harness; code that fills the list is a planner.
     const FROM_INPUT: bool = false;
     const CONCURRENT: Concurrent = Concurrent::Refuse;

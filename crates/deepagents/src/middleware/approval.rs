@@ -157,14 +157,15 @@ impl Middleware for HumanInTheLoop {
                     return Ok(ToolResponse::error(format!(
                         "Error: the path of this call leads elsewhere than when a person agreed to it: to {place}. It \
                          was not made"
-                    )));
+                    ))
+                    .refused());
                 }
                 (answer.decision, answer.author)
             }
             (_, Some(_)) if request.tool.is_none() => return next.run(request).await,
             (_, Some(ask)) => {
                 if let Some(why) = argument_error(&request.call, &request.cx) {
-                    return Ok(ToolResponse::error(why));
+                    return Ok(ToolResponse::error(why).refused());
                 }
                 let text = question_text(ask, &request.call, &request.cx);
                 let rule = self.approvals.rules_about(&request.call, allowed, &request.cx);
@@ -197,7 +198,7 @@ impl Middleware for HumanInTheLoop {
                 );
                 let note = request.cx.receive_text(note)?;
                 let mut response = match refused {
-                    Some(why) => ToolResponse::error(why),
+                    Some(why) => ToolResponse::error(why).refused(),
                     None => next.run(request).await?,
                 };
                 response.content.insert(0, Block::text(note));

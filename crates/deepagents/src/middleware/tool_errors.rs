@@ -17,6 +17,9 @@ type Handler = dyn Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync;
 /// Decides what happens after a failed tool call. Without this middleware, the model is shown the text of the error and
 /// the run continues, unless the tool returns [`ToolError::Fatal`](deepagents_core::tool::ToolError::Fatal).
 ///
+/// Calls that were not made are no failures: those of unknown tools, with invalid arguments, and those that a person or
+/// a rule refused. What the model is told about them stays unchanged.
+///
 /// The text of an error may contain details that the model should not see, such as server addresses; a handler can show
 /// only the kind of error. Add [`ToolRetry`](crate::middleware::retry::ToolRetry) after this middleware, so that it
 /// only sees the last failure.
@@ -75,7 +78,7 @@ pub enum ToolErrorAction {
 }
 
 impl ToolErrors {
-    /// Creates a middleware that calls this handler for every failed call.
+    /// Creates a middleware that calls this handler for every failed call that was made.
     pub fn new(handler: impl Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync + 'static) -> Self {
         Self { tools: None, handler: Shared(Arc::new(handler)) }
     }
@@ -99,7 +102,7 @@ impl Middleware for ToolErrors {
             return next.run(request).await;
         }
         match next.run(request).await {
-            Ok(mut response) if response.is_error => {
+            Ok(mut response) if response.is_error && !response.is_refused && !response.is_synthetic => {
                 let text = text::of_blocks(&response.content);
                 let error = response.source.as_deref();
                 match self.handler.0(&FailedCall { call: &call, text: &text, error, is_fatal: false }) {

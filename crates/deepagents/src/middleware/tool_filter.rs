@@ -60,6 +60,6 @@ impl Middleware for ToolFilter {
             return next.run(request).await;
         }
         let what = if self.keeps { "not a tool you have" } else { "not available" };
-        Ok(ToolResponse::error(format!("Error: {name} is {what}.")))
+        Ok(ToolResponse::error(format!("Error: {name} is {what}.")).refused())
     }
 }

@@ -14,8 +14,8 @@ const PDF: &str = "application/pdf";
 /// conversation with media can continue with any model. Only the request changes: the thread keeps them.
 ///
 /// Media for which the model's [`profile`](deepagents_core::model::ChatModel::profile) does not say anything count as
-/// supported. No model receives inline documents other than PDF. Place it at the inner end of the stack, where the
-/// model of the call is final.
+/// supported, but inline documents other than PDF are sent only if the profile lists their type. Place it at the inner
+/// end of the stack, where the model of the call is final.
 ///
 /// ```
 /// use deepagents::core::agent::Agent;
@@ -91,14 +91,19 @@ fn readable(messages: &Messages, profile: &ModelProfile) -> Option<Messages> {
 
 /// Returns the kind of a medium if the model does not support it.
 fn kind_rejected(media: &Media, profile: &ModelProfile) -> Option<&'static str> {
-    let inline = matches!(media.source, MediaSource::Base64(_));
+    let is_inline = match &media.source {
+        MediaSource::Base64(_) => true,
+        MediaSource::Url(url) => url.starts_with("data:"),
+        _ => false,
+    };
     let (supported, kind) = match media.kind {
         MediaKind::Image => (profile.images != Some(false), "image"),
         MediaKind::Audio => (profile.audio != Some(false), "audio"),
         MediaKind::Video => (profile.video != Some(false), "video"),
-        MediaKind::File if !inline => (true, "file"),
+        MediaKind::File if !is_inline => (true, "file"),
         MediaKind::File if media.mime == PDF => (profile.pdf != Some(false), "PDF"),
-        // Providers accept other documents by reference at most.
+        // Most providers accept other documents by reference at most.
+        MediaKind::File => (profile.documents.contains(&media.mime), "file"),
         _ => (false, "file"),
     };
     (!supported).then_some(kind)

@@ -16,6 +16,7 @@ use super::agent::{DynSubAgent, SubAgent, listed_description};
 use super::{BudgetSpec, DefinitionError, Headers, ModelSpec, ServerProtocol, SummarizationSpec};
 use crate::approvals::InterruptPolicy;
 use crate::middleware::HumanInTheLoop;
+use crate::middleware::filesystem::EditTool;
 use crate::middleware::subagents::{DelegationLimits, define};
 use crate::shared::Shared;
 
@@ -74,6 +75,9 @@ pub struct SubAgentSpec {
     /// The format of its result: a JSON schema, or `{"name", "schema"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<Value>,
+    /// The tool with which it edits files, in place of the parent agent's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit_tool: Option<EditTool>,
     /// How much of the conversation it sees.
     #[serde(default, skip_serializing_if = "Mode::is_isolated")]
     pub mode: Mode,

@@ -276,13 +276,23 @@ async fn rules_that_would_not_bind_the_file_tools_are_rejected() {
     assert!(warnings[0].contains("do not apply to a `Filesystem` of your own"), "{warnings:?}");
 }
 
+#[tokio::test]
+async fn a_file_can_choose_the_tool_that_edits_files() {
+    let model = delegating("x", [Turn::text("Looked.")]);
+    let agent = DeepAgent::builder().model(model.clone()).agents_from(["/agents"]).build().unwrap();
+    let file = "---\ndescription: d\nedit_tool: apply_patch\n---\n";
+    agent.invoke(RunInput::new("Main.").update(files([("/agents/x.md", file)]))).await.unwrap();
+    let has = |at: usize, name: &str| model.requests()[at].tools.iter().any(|tool| tool.name == name);
+    assert_eq!((has(0, "edit_file"), has(0, "apply_patch")), (true, false));
+    assert_eq!((has(1, "edit_file"), has(1, "apply_patch")), (false, true));
+}
+
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Empty {}
 
 #[tokio::test]
 async fn a_file_can_require_approvals_set_a_response_format_or_fork() {
-    let file =
-        "---\ndescription: d\ninterrupt_on:\n  ls: {allowed_decisions: [accept, reject], description: Look?}\n---\n";
+    let file = "---\ndescription: d\ninterrupt_on:\n  ls: {allowed_decisions: [accept, reject], description: Look?, args_schema: {type: object}}\n---\n";
     let model = delegating("x", [Turn::call("ls", json!({"path": "/"})), Turn::text("Looked.")]);
     let agent =
         DeepAgent::builder().model(model).agents_from(["/agents"]).journal(MemoryJournal::new()).build().unwrap();

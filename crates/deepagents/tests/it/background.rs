@@ -210,6 +210,13 @@ async fn a_task_receives_messages_and_can_continue_after_its_end() {
     };
     let running = call("check_async_task", json!({"task_id": id})).await;
     assert!(running.contains(r#""status":"running""#) && !running.contains("result"), "{running}");
+    assert!(running.contains(&format!(r#""thread_id":"t/{id}""#)), "{running}");
+    for (status, is_listed) in
+        [("all", true), ("running", true), ("waiting", false), ("pending", false), ("timeout", false)]
+    {
+        let listed = call("list_async_tasks", json!({"status_filter": status})).await;
+        assert_eq!(listed.contains(&id), is_listed, "{status}: {listed}");
+    }
     call("update_async_task", json!({"task_id": id, "message": "Hurry."})).await;
     go.add_permits(1);
     let outcome = until_told(&agent, 1).await;
@@ -594,4 +601,20 @@ async fn background_tasks_keep_the_standard_task_tool() {
     agent(&model).build().unwrap().invoke("Go.").await.unwrap();
     let tools: Vec<String> = model.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert!(tools.contains(&"task".to_owned()) && tools.contains(&"start_async_task".to_owned()));
+}
+
+#[tokio::test]
+async fn no_more_tasks_run_at_once_than_the_builder_allows() {
+    let (gate, begun, go) = gate();
+    let model = ScriptedModel::rules()
+        .when(first_asked("Work"), [Turn::call("gate", json!({})), Turn::text("Found.")])
+        .otherwise([start("Work one."), start("Work two."), Turn::text("Started.")])
+        .build();
+    let limits = BackgroundLimits { at_once: 1, ..BackgroundLimits::default() };
+    let agent = agent(&model).tool(gate).background_limits(limits).build().unwrap();
+    let outcome = say(&agent, "Go.").await;
+    begun.notified().await;
+    let refused: Vec<bool> = results(&outcome).into_iter().map(|(_, is_error)| is_error).collect();
+    assert_eq!(refused, [false, true]);
+    go.add_permits(1);
 }

@@ -15,8 +15,8 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::profile::ProfileConfig;
 use deepagents::subagents::{SubAgentDefaults, SubAgentSpec};
 use deepagents::{
-    DeepAgent, DynTool, EventKind, InterruptOn, InterruptPolicy, MemoryJournal, Middleware, Preset, Result, ToolSet,
-    modify_request, offered_tools, tool_fn,
+    DeepAgent, DynTool, EventKind, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, Message, Middleware,
+    Outcome, Preset, Result, RunInput, ToolSet, modify_request, offered_tools, tool_fn,
 };
 
 fn model() -> ScriptedModel {
@@ -301,6 +301,39 @@ async fn cache_marks_have_the_configured_ttl_and_short_requests_can_go_without()
     assert!(requests[1].cache.messages.iter().all(|(_, ttl)| *ttl == CacheTtl::OneHour));
     let marked: Vec<CacheTtl> = requests[1].system.iter().filter_map(|block| block.cache).collect();
     assert_eq!(marked, [CacheTtl::OneHour]);
+}
+
+#[tokio::test]
+async fn cache_marks_of_messages_that_a_middleware_removes_move_to_the_end() {
+    let model = model();
+    let shortened = modify_request(|mut request: ModelRequest, _cx| async move {
+        request.messages = request.messages.tail(1).cloned().collect();
+        Result::Ok(request)
+    });
+    let agent = DeepAgent::builder().model(model.clone()).middleware(shortened).build().unwrap();
+    let said = ["One?", "Two?", "Three?"].map(Message::user);
+    agent.invoke(RunInput::messages(said)).await.unwrap();
+    let request = &model.requests()[0];
+    assert_eq!(request.messages.len(), 2);
+    assert_eq!(request.cache.messages.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn answers_have_the_name_that_an_agent_was_given() {
+    let name_of = |outcome: &Outcome| outcome.messages().last().unwrap().as_assistant().unwrap().name.clone();
+    let named = DeepAgent::builder().model(model()).name("scout").build().unwrap();
+    assert_eq!(name_of(&named.invoke("Go.").await.unwrap()).as_deref(), Some("scout"));
+    let unnamed = DeepAgent::builder().model(model()).build().unwrap();
+    assert_eq!(name_of(&unnamed.invoke("Go.").await.unwrap()), None);
+}
+
+#[tokio::test]
+async fn a_run_that_a_limit_ends_after_a_tool_result_has_no_answer() {
+    let model = ScriptedModel::rules().always(Turn::call("ls", serde_json::json!({"path": "/"}))).build();
+    let agent = DeepAgent::builder().model(model).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("Go.").max_model_calls(1)).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::StepLimit, String::new()));
+    assert!(outcome.messages().last().unwrap().as_tool().is_some());
 }
 
 #[test]

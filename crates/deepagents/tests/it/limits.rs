@@ -49,7 +49,7 @@ fn an_empty_or_unreachable_limit_is_rejected() {
     assert_eq!(ToolCallLimit::new(None, None).unwrap_err().to_string(), none);
     let above = ToolCallLimit::for_tool("look", Some(2), Some(3)).unwrap_err().to_string();
     assert!(above.contains("a run cannot make 3 calls on a thread that is limited to 2"), "{above}");
-    assert!(ModelCallLimit::new(Some(2), Some(3)).is_err());
+    assert!(ModelCallLimit::new(Some(2), Some(3)).is_ok());
 }
 
 #[tokio::test]
@@ -121,6 +121,51 @@ async fn a_run_waiting_for_a_person_keeps_its_count_in_another_process() {
         resumed += 1;
     }
     assert_eq!((outcome.stop.clone(), resumed, model.requests().len()), (FinishReason::StepLimit, 3, 3));
+}
+
+#[tokio::test]
+async fn a_run_that_a_limit_ended_goes_on_when_it_is_resumed() {
+    let journal = Arc::new(MemoryJournal::new());
+    let three = ModelCallLimit::new(None, Some(3)).unwrap();
+    let one_look = ToolCallLimit::for_tool("look", None, Some(1)).unwrap().exit(ToolCallLimitExit::End);
+    let (by_model, _) = endless(|b| b.middleware(three).journal(journal.clone()));
+    let (by_tool, _) = endless(|b| b.middleware(one_look.clone()).journal(journal.clone()));
+    for (thread, limited) in [("m", &by_model), ("t", &by_tool)] {
+        let ended = limited.invoke(on(thread)).await.unwrap();
+        assert!(ended.text().starts_with("Stopped without an answer"), "{}", ended.text());
+        let model = ScriptedModel::new([look(9), Turn::text("Done.")]);
+        let further = DeepAgent::builder().model(model.clone()).tool(eyes()).journal(journal.clone()).build().unwrap();
+        let outcome = further.invoke(RunInput::resume(thread)).await.unwrap();
+        assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "Done.".to_owned()));
+        let last = model.requests()[0].messages.last().unwrap().clone();
+        assert!(last.text().contains("the run is resumed"), "{}", last.text());
+        check_history(outcome.messages()).unwrap();
+    }
+    let again = by_model.invoke(on("again")).await.unwrap();
+    assert_eq!(again.stop, FinishReason::StepLimit);
+    let same = by_model.invoke(RunInput::resume("again")).await.unwrap();
+    assert_eq!((same.stop.clone(), same.model_calls), (FinishReason::StepLimit, 0), "the count of a run is kept");
+}
+
+#[tokio::test]
+async fn a_reset_thread_leaves_a_waiting_run_its_own_count() {
+    let journal = Arc::new(MemoryJournal::new());
+    let asks = InterruptPolicy::new().before("look", InterruptOn::any());
+    let limit = ModelCallLimit::new(Some(2), None).unwrap();
+    let (agent, model) = endless(|b| b.middleware(limit).interrupt_on(asks.clone()).journal(journal.clone()));
+    let approved = async |outcome: deepagents::Outcome| {
+        let question = outcome.action_requests().remove(0);
+        agent.invoke(RunInput::resume("t").decide(question.id, Decision::Approve)).await.unwrap()
+    };
+    let outcome = agent.invoke(on("t")).await.unwrap();
+    let waiting = approved(outcome).await;
+    assert_eq!((waiting.stop.clone(), model.requests().len()), (FinishReason::Interrupted, 2));
+    agent.update_state("t", ModelCallLimit::reset()).await.unwrap();
+    let outcome = approved(waiting).await;
+    let outcome = approved(outcome).await;
+    assert_eq!(outcome.stop, FinishReason::Interrupted, "{}", outcome.text());
+    let outcome = approved(outcome).await;
+    assert_eq!((outcome.stop.clone(), model.requests().len()), (FinishReason::StepLimit, 4));
 }
 
 #[tokio::test]

@@ -251,3 +251,19 @@ async fn sub_agents_have_no_memory_but_a_fork_shares_its_conversations() {
         assert_eq!(seen, [true, has_memory, true], "{mode:?}");
     }
 }
+
+#[tokio::test]
+async fn memory_made_by_hand_belongs_to_the_main_agent_too() {
+    use deepagents::subagents::SubAgentSpec;
+    let task = |name: &str| ("task", json!({"description": "Look.", "subagent_type": name}));
+    let model = ScriptedModel::rules()
+        .when(|r| r.messages.get(0).is_some_and(|m| m.text() == "Look."), [Turn::text("a"), Turn::text("b")])
+        .otherwise([Turn::calls([task("looker"), task("general-purpose")]), Turn::text("Done.")])
+        .build();
+    let memory = Memory::new(StateBackend::default(), ["/a.md"]).unwrap();
+    let builder = DeepAgent::builder().model(model.clone()).middleware(memory);
+    let agent = builder.sub_agent(SubAgentSpec::new("looker", "Looks.")).build().unwrap();
+    agent.invoke(RunInput::new("Hi.").update(files([("/a.md", "Use oak.")]))).await.unwrap();
+    let seen: Vec<bool> = model.requests().iter().map(|r| r.system_text().contains("Use oak.")).collect();
+    assert_eq!(seen, [true, false, false, true]);
+}

@@ -131,12 +131,33 @@ async fn overlapping_matches_are_redacted_as_one() {
     assert_eq!(shown(overlapping, "xabcdefx").await, "x[REDACTED_A]x");
 }
 
+#[test]
+fn of_overlapping_matches_none_stays_readable_and_a_blocked_one_blocks() {
+    let secret = "postgres://app:hunter2hunter2@db.example.com/x";
+    let text = Redaction::secrets().with(Detector::Email, Strategy::Mask).text(secret.to_owned()).unwrap();
+    assert!(!text.contains("hunter2") && text.contains("[REDACTED_"), "{text}");
+
+    let code = Detector::pattern(r"\d{4}-[A-Z]+").unwrap();
+    let redaction = Redaction::new().with(Detector::CreditCard, Strategy::Mask).named("code", code, Strategy::Redact);
+    assert_eq!(redaction.text("4111 1111 1111 1111-SECRET".to_owned()).unwrap(), "[REDACTED_CREDIT_CARD]");
+    assert_eq!(redaction.text("4111 1111 1111 1111".to_owned()).unwrap(), "**** **** **** 1111");
+
+    for hidden in [Detector::Url, Detector::Email] {
+        let redaction = Redaction::new().with(Detector::ApiKey, Strategy::Block).hide(hidden.clone());
+        let blocked = redaction.text(secret.to_owned()).unwrap_err();
+        assert_eq!(blocked.found, [("api_key".to_owned(), 1)].into(), "{hidden:?}");
+    }
+    let redaction = Redaction::new().hide(Detector::ApiKey).with(Detector::Email, Strategy::Block);
+    let under_a_name = json!({"password": "ann@example.org"}).to_string();
+    assert_eq!(redaction.text(under_a_name).unwrap_err().found, [("email".to_owned(), 1)].into());
+}
+
 #[tokio::test]
 async fn a_hash_depends_on_value_and_key_and_reveals_nothing_without_the_key() {
     let hash = |key: &str| Redaction::new().with(Detector::Email, Strategy::Hash(HashKey::new(key)));
     let (one, again) = (shown(hash("k"), "a@b.org").await, shown(hash("k"), "a@b.org").await);
     assert_eq!(one, again);
-    assert!(one.starts_with("<email_hash:") && one.len() == "<email_hash:>".len() + 16, "{one}");
+    assert!(one.starts_with("<email_hash:") && one.len() == "<email_hash:>".len() + 8, "{one}");
     assert_ne!(one, shown(hash("other"), "a@b.org").await);
     assert_ne!(one, shown(hash("k"), "b@b.org").await);
     assert!(!format!("{:?}", hash("a secret key")).contains("secret"));
@@ -255,6 +276,39 @@ async fn earlier_messages_are_redacted_at_run_start_and_given_ones_as_configured
     });
     assert!(told);
     assert!(!serde_json::to_string(&model.requests()[1].messages).unwrap().contains(MAIL));
+}
+
+#[tokio::test]
+async fn an_earlier_message_that_would_be_blocked_is_redacted_and_ends_no_later_run() {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new(["One.", "Two."].map(Turn::text));
+    let before = DeepAgent::builder().model(model.clone()).journal(journal.clone()).build().unwrap();
+    run(&before, RunInput::new(format!("I am {MAIL}.")).thread("t")).await.0.unwrap();
+    let redaction = Redaction::new().with(Detector::Email, Strategy::Block);
+    let after = DeepAgent::builder().model(model.clone()).redaction(redaction).journal(journal).build().unwrap();
+    let (outcome, events) = run(&after, RunInput::new("Hello.").thread("t")).await;
+    assert_eq!(outcome.unwrap().messages().get(0).unwrap().text(), "I am [REDACTED_EMAIL].");
+    let found = [("email".to_owned(), 1)].into();
+    let told = EventKind::Middleware(MiddlewareEvent::Redacted { place: RedactedPlace::History, found });
+    assert!(events.contains(&told));
+    let (outcome, _) = run(&after, RunInput::new(format!("I am {MAIL}.")).thread("t")).await;
+    assert_eq!(blocked(&outcome.unwrap_err()).found, [("email".to_owned(), 1)].into(), "a new one is blocked");
+}
+
+#[tokio::test]
+async fn a_thread_is_checked_again_when_a_function_of_the_rules_is_another() {
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new(["One.", "Two."].map(Turn::text));
+    let agent = |word: &'static str| {
+        let words =
+            Detector::function(move |text| text.match_indices(word).map(|(at, _)| at..at + word.len()).collect());
+        let redaction = Redaction::new().hide(words);
+        let builder = DeepAgent::builder().model(model.clone()).redaction(redaction).journal(journal.clone());
+        builder.build().unwrap()
+    };
+    run(&agent("oak"), RunInput::new("oak and elm").thread("t")).await.0.unwrap();
+    let (outcome, _) = run(&agent("elm"), RunInput::new("Hello.").thread("t")).await;
+    assert_eq!(outcome.unwrap().messages().get(0).unwrap().text(), "[REDACTED_CUSTOM] and [REDACTED_CUSTOM]");
 }
 
 fn all_of(redaction: Redaction) -> Redaction {

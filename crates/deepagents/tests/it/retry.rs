@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use deepagents::core::model::StopReason;
 use deepagents::core::tool::DynTool;
+use deepagents::middleware::ToolFilter;
+use deepagents::middleware::redaction::{Detector, Redaction, Strategy};
 use deepagents::middleware::retry::{Backoff, ModelFailure, ModelRetry, ToolFailure, ToolRetry};
 use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{
-    BoxError, Budget, Decision, DecisionKind, DeepAgent, Effect, Error, EventKind, FinishReason, MemoryJournal,
-    MiddlewareEvent, ModelError, Outcome, RunError, RunInput, Tool, ToolContext, ToolError, ToolOutput, json_tool,
+    BoxError, Budget, Decision, DecisionKind, DeepAgent, Effect, Error, EventKind, FinishReason, InterruptOn,
+    InterruptPolicy, MemoryJournal, MiddlewareEvent, ModelError, ModelNext, Outcome, RunError, RunInput, Tool,
+    ToolContext, ToolError, ToolOutput, json_tool, tool_fn, wrap_model_call,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -116,6 +119,24 @@ async fn the_errors_to_retry_are_configurable() {
     let all = retrying(2).retry_on(|error| error.as_model().is_some());
     let (outcome, _, _) = ask(vec![refused(), Turn::text("Yes.")], all).await;
     assert_eq!(outcome.unwrap().text(), "Yes.");
+}
+
+#[tokio::test]
+async fn an_unclassified_error_of_another_middleware_is_retried_but_not_what_redaction_blocks() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let made = tries.clone();
+    let odd = wrap_model_call(move |request, next: ModelNext| {
+        let first = made.fetch_add(1, Ordering::Relaxed) == 0;
+        async move { if first { Err(Error::other("the gateway is away")) } else { next.run(request).await } }
+    });
+    let (outcome, _) = play([Turn::text("Hello.")], |b| b.middleware(retrying(2)).middleware(odd)).await;
+    assert_eq!((outcome.text().as_str(), tries.load(Ordering::Relaxed)), ("Hello.", 2));
+
+    let model = ScriptedModel::new([Turn::text("Write to ann@example.org."), Turn::text("Hello.")]);
+    let block = Redaction::new().with(Detector::Email, Strategy::Block).output(true);
+    let agent = DeepAgent::builder().model(model.clone()).middleware(retrying(2)).redaction(block).build().unwrap();
+    assert!(agent.invoke("Go.").await.is_err());
+    assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -293,6 +314,58 @@ async fn a_handler_chooses_the_models_error_message_by_error_type() {
     assert_eq!(results(&handled(How::Says, errors()).await.unwrap()), [("nothing found".to_owned(), true)]);
     let others = errors().tools(["read"]);
     assert_eq!(results(&handled(How::Io, others).await.unwrap()), [("the disk is away".to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn a_handler_sees_no_call_that_was_not_made() {
+    let errors = || {
+        ToolErrors::new(|failed| match failed.call.name.as_str() {
+            "fails" => ToolErrorAction::Say("Error: it failed.".to_owned()),
+            _ => ToolErrorAction::Fail,
+        })
+    };
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only its schema matters")]
+    struct Letter {
+        to: String,
+    }
+    let letter = tool_fn("letter", "Sends.", |_: Letter, _cx| async move { Ok("sent") });
+    let barred = tool_fn("barred", "Is barred.", |_: Nothing, _cx| async move {
+        Err::<ToolOutput, _>(ToolError::denied("It is not allowed."))
+    });
+    let other =
+        || json_tool("pay", "Pays.", json!({"type": "object"}), |_: serde_json::Value, _cx| async { Ok("paid") });
+    let fails = json_tool("fails", "Fails.", json!({"type": "object"}), |_: serde_json::Value, _cx| async {
+        Err::<ToolOutput, _>(ToolError::model("the address of the server"))
+    });
+    let calls = ["letter", "barred", "nobody", "hidden", "fails", "pay"].map(|name| (name, json!({})));
+    let model = ScriptedModel::new([Turn::calls(calls), Turn::text("Done.")]);
+    let hidden =
+        json_tool("hidden", "Is hidden.", json!({"type": "object"}), |_: serde_json::Value, _cx| async { Ok("") });
+    let agent = DeepAgent::builder()
+        .model(model)
+        .tool(letter)
+        .tool(barred)
+        .tool(hidden)
+        .tool(fails)
+        .tool(other())
+        .middleware(errors())
+        .middleware(ToolFilter::exclude(["hidden"]))
+        .interrupt_on(InterruptPolicy::new().before("pay", InterruptOn::any()))
+        .journal(MemoryJournal::new())
+        .build()
+        .unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let rejected = Decision::Reject { message: Some("It is too dear.".to_owned()) };
+    let question = waiting.action_requests().remove(0);
+    let outcome = agent.invoke(RunInput::resume("t").decide(question.id, rejected)).await.unwrap();
+    let told: Vec<String> = results(&outcome).into_iter().map(|(text, _)| text).collect();
+    for part in ["bad arguments for letter", "It is not allowed.", "nobody is not a tool", "hidden is not available"] {
+        assert!(told.iter().any(|text| text.contains(part)), "{part}: {told:?}");
+    }
+    assert!(told.iter().any(|text| text == "Error: it failed."), "{told:?}");
+    assert!(told.iter().any(|text| text.contains("It is too dear.")), "{told:?}");
+    assert_eq!(outcome.text(), "Done.");
 }
 
 #[tokio::test]

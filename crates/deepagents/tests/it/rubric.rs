@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use deepagents::middleware::rubric::{Rubric, RubricProgress, RubricState, RubricStatus, RubricText};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::subagents::{Mode, SubAgentSpec};
 use deepagents::{
     Budget, DeepAgent, EventKind, FinishReason, MemoryJournal, MiddlewareEvent, ModelError, Outcome, RunInput, Update,
 };
@@ -222,4 +223,21 @@ async fn a_judge_may_use_braces_in_its_thinking_before_the_answer() {
         {"result": "satisfied", "explanation": "Good.", "criteria": [{"name": "a", "passed": true}]} {done}"#;
     let judged = judged(&["1"], vec![Turn::text(thought)], goal("a")).await;
     assert_eq!((judged.progress().status, judged.judge.requests().len()), (Some(RubricStatus::Satisfied), 1));
+}
+
+#[tokio::test]
+async fn a_fork_is_not_judged_by_the_rubric_of_its_parent() {
+    let judge = ScriptedModel::rules().always(judgement("satisfied", &[("a title", true)])).build();
+    let model = ScriptedModel::rules()
+        .when(|r| r.messages.last().is_some_and(|m| m.text().ends_with("Find it.")), [Turn::text("Here.")])
+        .otherwise([
+            Turn::call("task", json!({"description": "Find it.", "subagent_type": "twin"})),
+            Turn::text("The report."),
+        ])
+        .build();
+    let twin = SubAgentSpec::new("twin", "Shares.").mode(Mode::Fork);
+    let builder = DeepAgent::builder().model(model.clone()).middleware(Rubric::default().model(judge.clone()));
+    let outcome = builder.sub_agent(twin).build().unwrap().invoke(goal("It has a title.")).await.unwrap();
+    assert_eq!((model.requests().len(), judge.requests().len()), (3, 1));
+    assert_eq!(outcome.state.get::<RubricState>().unwrap().status, Some(RubricStatus::Satisfied));
 }

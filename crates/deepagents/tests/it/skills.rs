@@ -10,6 +10,7 @@ use deepagents::fs::{
 };
 use deepagents::middleware::Skills;
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{
     DeepAgent, DeepAgentBuilder, MemoryJournal, ModelRequest, Outcome, Result, RunInput, State, Update, modify_request,
     tool_fn,
@@ -187,7 +188,7 @@ async fn other_metadata_from_the_author_is_kept() {
         (skill.license.as_deref(), skill.version.as_deref(), skill.author.as_deref()),
         (Some("MIT"), Some("1.10"), Some("Ada"))
     );
-    assert_eq!(json!(skill.metadata), json!({"team": "docs", "year": "2024"}));
+    assert_eq!(json!(skill.metadata), json!({"team": "docs", "year": "2024", "nested": r#"{"a":"b"}"#}));
     assert_eq!(skill.allowed_tools, ["ls", "read_file", "grep"]);
     assert_eq!(skill.tools, ["sum"]);
     let (skill, _) =
@@ -579,4 +580,44 @@ async fn skill_sources_are_read_concurrently() {
     let (sources, given) = (["/a", "/b", "/c"], [("/b/pdf/SKILL.md", PDF)]);
     let (_, requests) = run(&given, &sources, [Turn::text("Hello.")], |b| b.backend(backend), |i| i).await;
     assert!(requests[0].system_text().contains("Reads PDF files."));
+}
+
+#[tokio::test]
+async fn skills_made_by_hand_are_shared_with_general_purpose_and_replace_no_others() {
+    let task = |name: &str| ("task", json!({"description": "Look.", "subagent_type": name}));
+    let model = ScriptedModel::rules()
+        .when(|r| r.messages.get(0).is_some_and(|m| m.text() == "Look."), ["a", "b", "c"].map(Turn::text))
+        .otherwise([Turn::calls([task("with"), task("without"), task("general-purpose")]), Turn::text("Done.")])
+        .build();
+    let builder = DeepAgent::builder()
+        .model(model.clone())
+        .middleware(Skills::new(StateBackend::default(), ["/main"]).unwrap())
+        .sub_agent(SubAgentSpec::new("with", "Looks.").system_prompt("Own.").skills(["/own"]))
+        .sub_agent(SubAgentSpec::new("without", "Looks.").system_prompt("None."));
+    let given = files([("/main/pdf/SKILL.md", PDF), ("/own/sums/SKILL.md", SUMS)]);
+    builder.build().unwrap().invoke(RunInput::new("Hi.").update(given)).await.unwrap();
+    let listed = |start: &str| {
+        let requests = model.requests();
+        let text = requests.iter().map(ModelRequest::system_text).find(|text| text.starts_with(start)).unwrap();
+        (text.contains("/main/pdf/SKILL.md"), text.contains("/own/sums/SKILL.md"))
+    };
+    assert_eq!((listed("Own."), listed("None.")), ((false, true), (false, false)));
+    let all = model.requests();
+    let main = all.iter().filter(|request| request.system_text().contains("/main/pdf/SKILL.md")).count();
+    assert_eq!(main, 3, "two requests of the main agent and one of general-purpose");
+}
+
+#[tokio::test]
+async fn lists_and_mappings_in_metadata_are_kept_as_json_and_skill_tools_may_be_a_list() {
+    let (skill, warnings) =
+        one("name: x\ndescription: d\nmetadata:\n  tags: [a, b]\n  by: {team: docs}\n  include_tools: [sum, mean]")
+            .await;
+    let skill = skill.unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    assert_eq!(skill.tools, ["sum", "mean"]);
+    let expected = json!({"tags": r#"["a","b"]"#, "by": r#"{"team":"docs"}"#, "include_tools": r#"["sum","mean"]"#});
+    assert_eq!(json!(skill.metadata), expected);
+    let (skill, warnings) = one("name: x\ndescription: d\nmetadata: {include_tools: {a: b}}").await;
+    assert!(skill.unwrap().tools.is_empty());
+    assert!(warnings[0].contains("`metadata.include_tools` is neither"), "{warnings:?}");
 }

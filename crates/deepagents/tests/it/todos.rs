@@ -11,6 +11,7 @@ use deepagents::middleware::limits::ToolCallLimit;
 use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy, planner_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::profile::ProfileConfig;
+use deepagents::subagents::{Mode, SubAgentSpec};
 use deepagents::{
     BoxError, Context, Decision, DeepAgent, EventKind, FinishReason, HookOutput, InterruptOn, InterruptPolicy,
     MemoryJournal, Message, MiddlewareEvent, ModelRequest, Outcome, Preset, RunInput, Update, before_model,
@@ -415,6 +416,21 @@ async fn a_sub_agents_task_is_planned_on_its_own_list() {
     let (outcome, model) = play(script, |b| b.planner(ListPlanner)).await;
     assert!(model.requests()[1].messages.get(1).unwrap().text().contains("1. Look\n2. Tell"));
     assert!(list(&outcome).is_empty());
+}
+
+#[tokio::test]
+async fn a_fork_is_not_asked_about_its_parents_list() {
+    let twin = SubAgentSpec::new("twin", "Shares the conversation.").mode(Mode::Fork);
+    let script = [
+        write(&[("Part one", "in_progress"), ("Part two", "pending")]),
+        Turn::call("task", json!({"description": "Do part one.", "subagent_type": "twin"})),
+        Turn::text("Part one is done."),
+        write(&[("Part one", "completed"), ("Part two", "completed")]),
+        Turn::text("Done."),
+    ];
+    let (outcome, model) = play(script, |b| b.sub_agent(twin)).await;
+    assert_eq!((outcome.text().as_str(), model.requests().len()), ("Done.", 5));
+    assert!(list(&outcome).iter().all(|(_, status)| *status == TodoStatus::Completed));
 }
 
 #[test]

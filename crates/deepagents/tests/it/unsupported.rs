@@ -80,6 +80,26 @@ async fn unknown_support_counts_as_supported_except_for_non_pdf_documents() {
 }
 
 #[tokio::test]
+async fn documents_are_sent_to_a_model_that_takes_their_type() {
+    let mut profile = ModelProfile::default();
+    profile.documents = vec!["text/csv".to_owned()];
+    let model = ScriptedModel::new([Turn::text("Seen.")]).with_profile(profile);
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    let url = |mime: &str| MediaSource::Url(format!("data:{mime};base64,AAAA"));
+    let given = vec![
+        media(MediaKind::File, "text/csv", inline()),
+        media(MediaKind::File, "text/html", inline()),
+        media(MediaKind::File, "text/csv", url("text/csv")),
+        media(MediaKind::File, "text/html", url("text/html")),
+    ];
+    agent.invoke(RunInput::new(user(given))).await.unwrap();
+    let requests = model.requests();
+    let passes: Vec<bool> =
+        requests[0].messages.get(0).unwrap().content().iter().map(|block| matches!(block, Block::Media(_))).collect();
+    assert_eq!(passes, [true, false, true, false]);
+}
+
+#[tokio::test]
 async fn a_result_names_the_tool_that_attached_unsupported_content() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();

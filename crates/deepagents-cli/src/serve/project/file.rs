@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml_edit::{Document, Item};
 
-use crate::args::{Approve, Effort, SandboxMode};
+use crate::args::{Approve, EditWith, Effort, SandboxMode};
 
 /// Agents to serve, and how to serve them.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -166,6 +166,8 @@ pub(crate) struct AgentSection {
     pub(crate) mcp: Option<bool>,
     /// Whether MCP tools are left out of requests until the model has searched for them.
     pub(crate) tool_search: bool,
+    /// The tool with which the model edits files; `edit_file` if absent.
+    pub(crate) edit_tool: Option<EditWith>,
     /// Agrees to everything in its directory that steers it: `AGENTS.md`, and the contents of `.deepagents`.
     pub(crate) trust: bool,
     /// Whether it gets memory from files; true if absent. `skills`, `sub_agents`, `hooks` and `todos` work alike.

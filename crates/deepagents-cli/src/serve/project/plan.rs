@@ -146,6 +146,7 @@ pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: 
         trust: cli.trust || section.trust,
         no_mcp: cli.no_mcp || off(section.mcp),
         tool_search: cli.tool_search || section.tool_search,
+        edit_tool: cli.edit_tool.or(section.edit_tool),
         no_memory: cli.no_memory || off(section.memory),
         no_skills: cli.no_skills || off(section.skills),
         no_agents: cli.no_agents || off(section.sub_agents),

@@ -9,7 +9,7 @@ use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, check_last_results};
 use crate::run::RunInput;
 use crate::run::driver::Driver;
-use crate::run::interrupted::after_interrupted;
+use crate::run::interrupted::{after_interrupted, after_limit};
 use crate::run::left_calls::{Left, begun_by, in_doubt};
 use crate::state::Update;
 use crate::status::FinishReason;
@@ -29,9 +29,10 @@ impl Driver {
                 self.state = left.state.clone();
                 self.check_given(&input.update, false)?;
                 let budget_state = left.machine.as_ref().and_then(Machine::budget_state).cloned();
-                let interrupted = after_interrupted(left.state.messages());
-                let last = left.state.messages().last();
-                let answered = interrupted.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
+                let messages = left.state.messages();
+                let goes_on = after_interrupted(messages).or_else(|| after_limit(messages, &stop));
+                let last = messages.last();
+                let answered = goes_on.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
                 let after = if answered { Node::Model } else { Node::Tools };
                 let mut machine = Machine::after(after, left.turns, self.max_model_calls);
                 machine.set_budget_state(budget_state);
@@ -41,7 +42,7 @@ impl Driver {
                     // No calls are left, so resuming means counting the limit anew.
                     self.shared.budget.count_calls_anew(&self.shared.agent.budget);
                 }
-                let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
+                let update = input.update.clone().and(goes_on.unwrap_or_else(Update::none));
                 let (own, messages) = (own_limit(&input), input.messages);
                 return self.continue_from(left, own, Vec::new(), (update, messages)).await;
             }

@@ -57,7 +57,7 @@ impl Driver {
     /// Queues a result for the log, and applies its changes.
     pub(super) fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
-        let ToolResponse { mut content, is_error, is_synthetic, update, artifact, child_state, source: _, decision } =
+        let ToolResponse { mut content, is_error, is_synthetic, update, artifact, child_state, decision, .. } =
             response;
         let mut update = self.stamp(update);
         // Merged only now, because siblings may have changed the same state since this call started.

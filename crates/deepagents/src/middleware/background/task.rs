@@ -167,20 +167,24 @@ impl TaskState {
     }
 
     pub(super) fn json(&self) -> String {
-        let (id, agent, status) = (&self.known.id, &self.known.agent, self.status);
-        let out = match status {
-            TaskStatus::Running => json!({"task_id": id, "agent": agent, "status": status}),
+        let mut out = json!({"task_id": self.known.id, "agent": self.known.agent, "status": self.status});
+        if let Some(task) = &self.task {
+            out["thread_id"] = json!(task.thread);
+        }
+        match self.status {
+            TaskStatus::Running => {}
             TaskStatus::Interrupted => {
                 let asked = self.report.iter().flat_map(|report| &report.action_requests);
                 let asked = asked.map(|q| json!({"tool": q.tool, "args": q.args, "description": q.text}));
-                let note = "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
-                            something else with `update_async_task`.";
-                let asked: Vec<_> = asked.collect();
-                json!({"task_id": id, "agent": agent, "status": status, "interrupts": asked, "note": note})
+                out["interrupts"] = asked.collect();
+                out["note"] =
+                    "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
+                     something else with `update_async_task`."
+                        .into();
             }
-            TaskStatus::Error => json!({"task_id": id, "agent": agent, "status": status, "error": self.cut()}),
-            _ => json!({"task_id": id, "agent": agent, "status": status, "result": self.cut()}),
-        };
+            TaskStatus::Error => out["error"] = self.cut().into(),
+            _ => out["result"] = self.cut().into(),
+        }
         out.to_string()
     }
 }

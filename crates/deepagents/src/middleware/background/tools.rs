@@ -54,22 +54,27 @@ struct List {
 enum Filter {
     All,
     Running,
-    #[serde(rename = "waiting")]
+    #[serde(rename = "waiting", alias = "interrupted")]
     Interrupted,
     Success,
     Error,
     Cancelled,
+    /// A status of other harnesses, which models may know; no task has it.
+    #[serde(alias = "timeout")]
+    #[schemars(skip)]
+    Pending,
 }
 
 impl Filter {
-    fn status(self) -> Option<TaskStatus> {
+    fn keeps(self, status: TaskStatus) -> bool {
         match self {
-            Self::All => None,
-            Self::Running => Some(TaskStatus::Running),
-            Self::Interrupted => Some(TaskStatus::Interrupted),
-            Self::Success => Some(TaskStatus::Success),
-            Self::Error => Some(TaskStatus::Error),
-            Self::Cancelled => Some(TaskStatus::Cancelled),
+            Self::All => true,
+            Self::Running => status == TaskStatus::Running,
+            Self::Interrupted => status == TaskStatus::Interrupted,
+            Self::Success => status == TaskStatus::Success,
+            Self::Error => status == TaskStatus::Error,
+            Self::Cancelled => status == TaskStatus::Cancelled,
+            Self::Pending => false,
         }
     }
 }
@@ -205,13 +210,13 @@ impl Tasks {
     }
 
     /// Returns a line for each task.
-    async fn lines(&self, cx: &ToolContext, only: Option<TaskStatus>) -> Result<Vec<String>, ToolError> {
+    async fn lines(&self, cx: &ToolContext, only: Filter) -> Result<Vec<String>, ToolError> {
         let mut lines = Vec::new();
         for mut task in self.survey(&cx.background(), cx.state()).await? {
             if task.is_news() {
                 self.read(cx.state(), &mut task).await?;
             }
-            if only.is_none_or(|status| status == task.status) {
+            if only.keeps(task.status) {
                 lines.push(format!("- {}", task.heading()));
             }
         }
@@ -249,7 +254,7 @@ pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynT
     let list = tool_fn("list_async_tasks", "Lists the background tasks.", move |args: List, cx| {
         let t = t.clone();
         async move {
-            let lines = t.lines(&cx, args.status_filter.and_then(Filter::status)).await?;
+            let lines = t.lines(&cx, args.status_filter.unwrap_or(Filter::All)).await?;
             Ok(if lines.is_empty() { "There are no such tasks.".to_owned() } else { lines.join("\n") })
         }
     });

@@ -23,7 +23,8 @@ impl Count {
     }
 }
 
-/// Counts by key. An update replaces the counts that it contains.
+/// Counts by key. An update replaces the counts that it contains; one without a run sets only the count of the thread,
+/// because the run that waits there continues its own.
 pub(super) type Counts = BTreeMap<String, Count>;
 
 /// Calls so far: model calls under an empty key, tool calls under `tool:NAME`.
@@ -38,7 +39,10 @@ impl Channel for CallCounts {
     type Update = Counts;
 
     fn reduce(value: &mut Counts, update: Counts) -> Result<(), ChannelError> {
-        value.extend(update);
+        for (key, count) in update {
+            let known = value.entry(key).or_default();
+            *known = if count.run.is_empty() { Count { thread: count.thread, ..known.clone() } } else { count };
+        }
         Ok(())
     }
 }

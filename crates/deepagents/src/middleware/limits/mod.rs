@@ -39,10 +39,17 @@ struct Limits {
 
 impl Limits {
     fn new(thread: Option<u64>, run: Option<u64>) -> Result<Self, LimitError> {
-        match (thread, run) {
-            (None, None) => Err(LimitError::Nothing),
+        if thread.is_none() && run.is_none() {
+            return Err(LimitError::Nothing);
+        }
+        Ok(Self { thread, run })
+    }
+
+    /// Returns an error if a run cannot reach its limit.
+    fn check_reachable(self) -> Result<Self, LimitError> {
+        match (self.thread, self.run) {
             (Some(thread), Some(run)) if run > thread => Err(LimitError::RunAboveThread { run, thread }),
-            _ => Ok(Self { thread, run }),
+            _ => Ok(self),
         }
     }
 

@@ -15,10 +15,13 @@ const MODEL: &str = "";
 
 /// Limits the number of model calls on a thread, in a run, or both.
 ///
-/// Every request that is sent counts: also those of retries, fallback models, summaries and sub-agents, which count
-/// against a run's budget too. With a limit of N, N requests are sent, and the run ends when the next would be due. The
-/// limit applies to the agent that has this middleware. Requests of its sub-agents are counted when they have ended;
-/// for a strict limit on a tree of agents, use a [`Budget`](deepagents_core::run::Budget).
+/// What counts against a run's budget counts here too: model calls, those that [`ModelRetry`] repeats, and those for
+/// summaries and of sub-agents. Requests that a client repeats itself, and the models that a `Fallback` asks in turn,
+/// are one call. With a limit of N, N calls are made, and the run ends when the next would be due. The limit applies to
+/// the agent that has this middleware. Calls of its sub-agents are counted when they have ended; for a strict limit on
+/// a tree of agents, use a [`Budget`](deepagents_core::run::Budget).
+///
+/// [`ModelRetry`]: crate::middleware::retry::ModelRetry
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -56,10 +59,10 @@ pub struct ModelCallLimitExceeded {
 }
 
 impl ModelCallLimit {
-    /// Limits the number of calls per thread and per run.
+    /// Limits the number of calls per thread and per run. A limit of a run above that of the thread is never reached.
     ///
     /// # Errors
-    /// Returns an error if neither limit is set, or if the limit of a run exceeds that of the thread.
+    /// Returns an error if neither limit is set.
     pub fn new(thread: Option<u64>, run: Option<u64>) -> std::result::Result<Self, LimitError> {
         Ok(Self { limits: Limits::new(thread, run)?, exit: ModelCallLimitExit::End })
     }
@@ -72,7 +75,7 @@ impl ModelCallLimit {
     }
 
     /// Returns the update that resets the count of a thread, for
-    /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
+    /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state). A run that waits there keeps its own count.
     pub fn reset() -> Update {
         Self::counted(Count::default())
     }

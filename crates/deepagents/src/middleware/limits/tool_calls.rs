@@ -65,7 +65,7 @@ impl ToolCallLimit {
     /// # Errors
     /// Returns an error if neither limit is set, or if the limit of a run exceeds that of the thread.
     pub fn new(thread: Option<u64>, run: Option<u64>) -> std::result::Result<Self, LimitError> {
-        let (name, limits) = ("ToolCallLimit".to_owned(), Limits::new(thread, run)?);
+        let (name, limits) = ("ToolCallLimit".to_owned(), Limits::new(thread, run)?.check_reachable()?);
         Ok(Self { name, tool: None, limits, exit: ToolCallLimitExit::Continue })
     }
 
@@ -91,7 +91,7 @@ impl ToolCallLimit {
     }
 
     /// Returns the update that resets the count of a thread, for
-    /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
+    /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state). A run that waits there keeps its own count.
     pub fn reset(&self) -> Update {
         self.counted(Count::default())
     }

@@ -150,16 +150,12 @@ impl Redaction {
     }
 
     /// Returns a fingerprint of the rules and of what is checked. A thread that was checked with other rules or an
-    /// older version is checked again.
-    fn fingerprint(&self) -> String {
-        let rules = format!(
-            "{DETECTORS_VERSION} {} {} {} {}",
-            self.input,
-            self.output,
-            self.tool_results,
-            self.rules.fingerprint()
-        );
-        sha256_hex(rules, 16)
+    /// older version is checked again. `None` if the rules contain a function, which may have changed: then every run
+    /// checks the thread again.
+    fn fingerprint(&self) -> Option<String> {
+        let rules = self.rules.fingerprint()?;
+        let rules = format!("{DETECTORS_VERSION} {} {} {} {rules}", self.input, self.output, self.tool_results);
+        Some(sha256_hex(rules, 16))
     }
 
     /// Returns the place of a message if such messages are checked.
@@ -228,11 +224,12 @@ impl Middleware for Redaction {
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let (seen, by) = cx.get::<Redacted>();
         let fingerprint = self.fingerprint();
-        let from = if by == fingerprint { seen } else { 0 };
+        let from = if fingerprint.as_ref() == Some(&by) { seen } else { 0 };
         let is_meant = |message: &&Arc<Message>| self.place(message).is_some() && !message.id().is_empty();
         let given: Vec<Arc<Message>> = cx.messages().tail(from).filter(is_meant).cloned().collect();
         let bytes = given.iter().map(|message| messages::bytes_of(message.content())).sum();
-        let rules = self.rules.clone();
+        // New messages were blocked before they were stored. One that is stored must not end all later runs.
+        let rules = self.rules.without_blocking();
         let looked = on_text(bytes, move || {
             let (mut ops, mut found) = (Vec::new(), Found::new());
             for message in given {
@@ -245,7 +242,7 @@ impl Middleware for Redaction {
         });
         let (ops, found) = looked.await.map_err(Error::other)?;
         report_redaction(cx, RedactedPlace::History, found);
-        let output = HookOutput::set::<Redacted>((cx.messages().len(), fingerprint));
+        let output = HookOutput::set::<Redacted>((cx.messages().len(), fingerprint.unwrap_or_default()));
         Ok(if ops.is_empty() { output } else { HookOutput::update(output.update.with::<MessagesChannel>(ops)) })
     }
 

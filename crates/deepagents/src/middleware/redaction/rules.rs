@@ -11,6 +11,9 @@ use sha2::Sha256;
 
 use super::detector::{self, Detector};
 
+/// Number of bytes of a hash that its mark shows.
+const HASH_BYTES: usize = 4;
+
 /// What happens to a match.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -66,22 +69,11 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Returns the replacement for a whole value.
-    ///
-    /// # Errors
-    /// Returns an error if the rule blocks it.
-    fn hide(&self, value: &str, found: &mut Found) -> Result<String, RedactionBlocked> {
-        *found.entry(self.name.clone()).or_default() += 1;
-        match self.strategy {
-            Strategy::Block => Err(RedactionBlocked { found: [(self.name.clone(), 1)].into() }),
-            _ => Ok(self.replacement(value)),
-        }
-    }
-
-    /// Returns a fingerprint of the detector and strategy.
-    fn fingerprint(&self) -> String {
+    /// Returns a fingerprint of the detector and strategy; `None` for a function, because two cannot be compared.
+    fn fingerprint(&self) -> Option<String> {
         let sought = match &self.detector {
             Detector::Pattern(expression) => expression.as_str(),
+            Detector::Function(_) => return None,
             other => other.name(),
         };
         let strategy = match &self.strategy {
@@ -91,23 +83,72 @@ impl Rule {
             // The key is a secret; the hash of a fixed word identifies it.
             Strategy::Hash(_) => self.replacement("fingerprint"),
         };
-        format!("{:?}", (&self.name, sought, strategy))
+        Some(format!("{:?}", (&self.name, sought, strategy)))
+    }
+
+    /// Returns the replacement that shows nothing of a value.
+    fn mark(&self) -> String {
+        format!("[REDACTED_{}]", detector::upper(&self.name))
     }
 
     fn replacement(&self, value: &str) -> String {
         match &self.strategy {
-            Strategy::Redact | Strategy::Block => format!("[REDACTED_{}]", detector::upper(&self.name)),
+            Strategy::Redact | Strategy::Block => self.mark(),
             Strategy::Mask => detector::mask(&self.detector, value),
             Strategy::Hash(key) => {
                 let digest = Hmac::<Sha256>::new_from_slice(&key.0).map(|mut mac| {
                     mac.update(value.as_bytes());
                     mac.finalize().into_bytes()
                 });
-                let hex: String = digest.iter().flatten().take(8).map(|byte| format!("{byte:02x}")).collect();
+                let hex: String = digest.iter().flatten().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
                 format!("<{}_hash:{hex}>", self.name)
             }
         }
     }
+}
+
+/// A part of a text to hide.
+struct Span<'a> {
+    at: Range<usize>,
+    /// The rules that found something in it; the first one decides how it is hidden.
+    rules: Vec<&'a Rule>,
+    /// Whether it is more than one match of the first rule.
+    is_merged: bool,
+}
+
+impl<'a> Span<'a> {
+    fn of(at: Range<usize>, rule: &'a Rule) -> Self {
+        Self { at, rules: vec![rule], is_merged: false }
+    }
+
+    /// Adds a match that overlaps it.
+    fn merge(&mut self, at: &Range<usize>, rule: &'a Rule) {
+        let is_known = self.rules.iter().any(|known| std::ptr::eq(*known, rule));
+        self.is_merged |= !is_known || at.end > self.at.end;
+        self.at.end = self.at.end.max(at.end);
+        if !is_known {
+            self.rules.push(rule);
+        }
+    }
+
+    /// Returns the replacement for the value, and counts what was found in it and what blocks it.
+    fn hide(&self, value: &str, found: &mut Found, blocked: &mut Found) -> String {
+        for rule in &self.rules {
+            *found.entry(rule.name.clone()).or_default() += 1;
+            if matches!(rule.strategy, Strategy::Block) {
+                *blocked.entry(rule.name.clone()).or_default() += 1;
+            }
+        }
+        // What the mask of one match leaves readable may be the secret of another.
+        let is_unsafe = self.is_merged && self.rules.iter().any(|rule| matches!(rule.strategy, Strategy::Mask));
+        let replacement = |rule: &&Rule| if is_unsafe { rule.mark() } else { rule.replacement(value) };
+        self.rules.first().map(replacement).unwrap_or_default()
+    }
+}
+
+/// Returns an error if something is blocked.
+fn pass(blocked: Found) -> Result<(), RedactionBlocked> {
+    if blocked.is_empty() { Ok(()) } else { Err(RedactionBlocked { found: blocked }) }
 }
 
 /// All rules.
@@ -122,25 +163,45 @@ pub(super) struct Rules {
 pub(super) type Found = BTreeMap<String, usize>;
 
 impl Rules {
-    /// Returns a fingerprint that differs for different rules.
-    pub(super) fn fingerprint(&self) -> String {
-        self.rules.iter().map(Rule::fingerprint).collect::<Vec<_>>().join(" ")
+    /// Returns a fingerprint that differs for different rules; `None` if they cannot be compared with others.
+    pub(super) fn fingerprint(&self) -> Option<String> {
+        let rules = self.rules.iter().map(Rule::fingerprint).collect::<Option<Vec<_>>>()?;
+        Some(rules.join(" "))
     }
 
-    /// Returns the matches with their rules, in order and without overlaps. Overlapping matches are merged under the
-    /// rule of the first one, or of the longer if two start together.
-    fn spans(&self, text: &str) -> Vec<(Range<usize>, &Rule)> {
-        let mut spans: Vec<(Range<usize>, &Rule)> =
+    /// Returns the same rules, with matches redacted that would be blocked.
+    pub(super) fn without_blocking(&self) -> Self {
+        let mut rules = self.clone();
+        for rule in rules.rules.iter_mut().filter(|rule| matches!(rule.strategy, Strategy::Block)) {
+            rule.strategy = Strategy::Redact;
+        }
+        rules
+    }
+
+    /// Returns the parts to hide, in order and without overlaps. Overlapping matches are merged, and the rule of the
+    /// first one comes first, or of the longer if two start together.
+    fn spans(&self, text: &str) -> Vec<Span<'_>> {
+        let mut matches: Vec<(Range<usize>, &Rule)> =
             self.rules.iter().flat_map(|rule| rule.detector.find(text).into_iter().map(move |at| (at, rule))).collect();
-        spans.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
-        let mut apart: Vec<(Range<usize>, &Rule)> = Vec::new();
-        for (at, rule) in spans {
+        matches.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
+        let mut apart: Vec<Span<'_>> = Vec::new();
+        for (at, rule) in matches {
             match apart.last_mut() {
-                Some((last, _)) if at.start < last.end => last.end = last.end.max(at.end),
-                _ => apart.push((at, rule)),
+                Some(last) if at.start < last.at.end => last.merge(&at, rule),
+                _ => apart.push(Span::of(at, rule)),
             }
         }
         apart
+    }
+
+    /// Returns the whole of a value as the part to hide, if a rule finds that its name indicates a secret.
+    fn named_span(&self, name: &str, value: &str) -> Option<Span<'_>> {
+        let whole = 0..value.len();
+        let mut named = self.rules.iter().filter(|rule| rule.detector.finds_under(name, value));
+        let mut span = Span::of(whole.clone(), named.next()?);
+        let within = self.spans(value).into_iter().flat_map(|span| span.rules);
+        named.chain(within).for_each(|rule| span.merge(&whole, rule));
+        Some(span)
     }
 
     /// Returns the redacted text, or `None` if there are no matches.
@@ -154,17 +215,13 @@ impl Rules {
         }
         let mut blocked = Found::new();
         let (mut out, mut end) = (String::with_capacity(text.len()), 0);
-        for (at, rule) in spans {
-            if matches!(rule.strategy, Strategy::Block) {
-                *blocked.entry(rule.name.clone()).or_default() += 1;
-            }
-            *found.entry(rule.name.clone()).or_default() += 1;
-            out.push_str(text.get(end..at.start).unwrap_or_default());
-            out.push_str(&rule.replacement(text.get(at.clone()).unwrap_or_default()));
-            end = at.end;
+        for span in spans {
+            out.push_str(text.get(end..span.at.start).unwrap_or_default());
+            out.push_str(&span.hide(text.get(span.at.clone()).unwrap_or_default(), found, &mut blocked));
+            end = span.at.end;
         }
         out.push_str(text.get(end..).unwrap_or_default());
-        if blocked.is_empty() { Ok(Some(out)) } else { Err(RedactionBlocked { found: blocked }) }
+        pass(blocked).map(|()| Some(out))
     }
 
     /// Redacts the strings and the keys of a value, at any depth, and returns whether anything changed.
@@ -189,9 +246,12 @@ impl Rules {
             Value::Object(fields) => return self.redact_fields(fields, found),
             Value::Null | Value::Bool(_) => return Ok(false),
         };
-        let named = name.and_then(|name| self.rules.iter().find(|rule| rule.detector.finds_under(name, &written)));
-        let redacted = match named {
-            Some(rule) => Some(rule.hide(&written, found)?),
+        let redacted = match name.and_then(|name| self.named_span(name, &written)) {
+            Some(span) => {
+                let mut blocked = Found::new();
+                let hidden = span.hide(&written, found, &mut blocked);
+                pass(blocked).map(|()| Some(hidden))?
+            }
             None => self.redact(&written, found)?,
         };
         let changed = redacted.is_some();
@@ -238,7 +298,7 @@ impl Rules {
         let spans = self.spans(text);
         let mut cut = open(true, text.len());
         loop {
-            let across = spans.iter().find(|(at, _)| at.start < cut && cut < at.end).map(|(at, _)| at.start);
+            let across = spans.iter().map(|span| &span.at).find(|at| at.start < cut && cut < at.end).map(|at| at.start);
             let next =
                 across.map_or(cut, |start| detector::word(text.get(..start).unwrap_or_default())).min(open(false, cut));
             if next >= cut {

@@ -16,7 +16,7 @@ type RetryOn = dyn Fn(&Error) -> bool + Send + Sync;
 type AnswerFor = dyn Fn(&Error, u32) -> String + Send + Sync;
 
 /// Retries model calls that failed with a transient error: rate limits, failing or unreachable providers, answers that
-/// were cut off or invalid. Respects the delay that a provider asks for.
+/// were cut off or invalid, and [`Error::Other`] of middlewares further in. Respects the delay that a provider asks for.
 ///
 /// Each attempt counts as a request against the budget. Partial answers of failed attempts are discarded, and their
 /// readers are notified.
@@ -71,7 +71,7 @@ impl ModelRetry {
     }
 
     crate::shared::setters! {
-        /// Retries calls for whose error this returns `true`, instead of those with transient errors.
+        /// Retries calls for whose error this returns `true`, instead of those with transient or unclassified errors.
         retry_on(retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static)
             => retry_on = Some(Shared(Arc::new(retry_on)));
 
@@ -86,7 +86,10 @@ impl ModelRetry {
         }
         match &self.retry_on {
             Some(retry_on) => retry_on(error),
-            None => error.as_model().is_some_and(|e| e.is_retryable() || matches!(e, ModelError::Protocol(_))),
+            None => match error.as_model() {
+                Some(error) => error.is_retryable() || matches!(error, ModelError::Protocol(_)),
+                None => is_unclassified(error),
+            },
         }
     }
 
@@ -102,6 +105,15 @@ impl ModelRetry {
         let message = AssistantMessage::new(vec![Block::text(text)]);
         let stop = StopReason::Other("model_unavailable".to_owned());
         Ok(ModelOutput { message, stop, ..ModelOutput::default() }.into())
+    }
+}
+
+/// Returns `true` for an error of a middleware further in that says nothing about its kind. What `Redaction` blocks stays
+/// blocked.
+fn is_unclassified(error: &Error) -> bool {
+    match error {
+        Error::Hook { middleware, source, .. } => middleware != "Redaction" && matches!(**source, Error::Other(_)),
+        error => matches!(error, Error::Other(_)),
     }
 }
 

@@ -23,12 +23,12 @@ pub use notice::notice;
 
 deepagents_core::last_value!(
     /// The rubric by which the work of a thread is evaluated; `None` for no evaluation. Sub-agents are not evaluated.
-    pub RubricText("rubric"): Option<String> => separate
+    pub RubricText("rubric"): Option<String> => separate, not_projected
 );
 
 deepagents_core::last_value!(
     /// The progress of the work by its rubric.
-    pub RubricState("rubric_progress"): RubricProgress => separate
+    pub RubricState("rubric_progress"): RubricProgress => separate, not_projected
 );
 
 /// Default maximum number of evaluations.

@@ -204,9 +204,10 @@ impl Middleware for Skills {
             return next.run(request).await;
         }
         let brings = catalogue(&request.cx).and_then(|c| c.skills.iter().find(|skill| skill.tools.contains(name)));
-        Ok(ToolResponse::error(match brings {
+        let text = match brings {
             Some(skill) => format!("Error: {name} comes with the skill {}; read {} first.", skill.name, skill.path),
             None => format!("Error: {name} is not a tool you have."),
-        }))
+        };
+        Ok(ToolResponse::error(text).refused())
     }
 }

@@ -39,20 +39,22 @@ pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
     };
     let description = limited("description", description, MAX_DESCRIPTION);
     let compatibility = text_of("compatibility").map(|text| limited("compatibility", text, MAX_COMPATIBILITY));
-    let mut words = |key: &str| {
-        let Some(value) = head.get(key) else { return Vec::new() };
+    let mut words = |key: &str, value: Option<&Value>| {
+        let Some(value) = value else { return Vec::new() };
         front_matter::words(value).unwrap_or_else(|| {
             warn(format!("`{key}` is neither a text nor a list of texts and was ignored"));
             Vec::new()
         })
     };
-    let (allowed_tools, mut tools) = (words("allowed-tools"), words("tools"));
-    let metadata = metadata(head.get("metadata"));
-    for tool in metadata.get("include_tools").into_iter().flat_map(|names| names.split_whitespace()) {
-        if !tools.iter().any(|known| known == tool) {
-            tools.push(tool.to_owned());
+    let (allowed_tools, mut tools) =
+        (words("allowed-tools", head.get("allowed-tools")), words("tools", head.get("tools")));
+    let given = head.get("metadata");
+    for tool in words("metadata.include_tools", given.and_then(|metadata| metadata.get("include_tools"))) {
+        if !tools.contains(&tool) {
+            tools.push(tool);
         }
     }
+    let metadata = metadata(given);
     let either = |key: &str| text_of(key).or_else(|| metadata.get(key).cloned());
     let (agents, odd) = match head.get("agents").map(|_| front_matter::parse_lenient(text, Texts::ByKey)) {
         Some(Ok((mut head, _))) => agents::read(head.get_mut("agents").map(Value::take).unwrap_or_default(), path),
@@ -95,10 +97,14 @@ fn check_name(name: &str, directory: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the entries with string values.
+/// Returns the entries, with lists and mappings as JSON. Empty ones are left out.
 fn metadata(value: Option<&Value>) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::Array(_) | Value::Object(_) => Some(value.to_string()),
+        value => front_matter::text(value).map(str::to_owned),
+    };
     let entries = value.and_then(Value::as_object).into_iter().flatten();
-    entries.filter_map(|(key, value)| Some((key.clone(), front_matter::text(value)?.to_owned()))).collect()
+    entries.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()
 }
 
 #[cfg(test)]

@@ -134,7 +134,8 @@ impl SummarizationOptions {
         /// Sets how long arguments are truncated; `None` leaves them whole.
         truncate_args(truncation: impl Into<Option<TruncateArgs>>) => truncate_args = truncation.into();
 
-        /// Sets the context window in tokens, for a model whose profile does not have it or overstates it.
+        /// Sets the context window in tokens, for a model whose profile does not have it or overstates it. Sub-agents
+        /// with another model whose profile has it use that.
         context_window(tokens: u64) => context_window = Some(tokens);
 
         /// Sets another model for the summaries, such as a smaller one. If it fails, the conversation's model writes
@@ -159,6 +160,12 @@ impl SummarizationOptions {
         /// conversation, another model, or after a compaction. Off by default, as every such request takes time. If the
         /// provider does not count, and in replays of recordings, the estimate is used.
         provider_counts(on: bool) => provider_counts = on;
+    }
+
+    /// Returns the options for another model, whose context window is known.
+    pub(crate) fn for_other_model(mut self) -> Self {
+        self.context_window = None;
+        self
     }
 
     /// Sets a check before compaction.

@@ -48,7 +48,7 @@ pub(super) struct Memo {
 }
 
 deepagents_core::last_value!(
-    pub(super) TodoMemo("todo_memo"): Memo => private
+    pub(super) TodoMemo("todo_memo"): Memo => private, not_projected
 );
 
 pub(super) fn has_open(cx: &Context) -> bool {

@@ -1,7 +1,8 @@
 //! Options, and the tool with which the model compacts.
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, ModelError, RunInput};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, ModelError, RunInput, json_tool};
 
 use super::*;
 
@@ -27,6 +28,27 @@ async fn without_configured_sizes_compaction_happens_near_the_end_of_a_known_win
         agent.invoke(RunInput::messages(messages.chain(["Go on.".into()]))).await.unwrap();
         assert_eq!(requests(&model).0.len(), summaries, "{chars} characters");
     }
+}
+
+#[tokio::test]
+async fn a_sub_agent_with_another_model_uses_the_window_of_that_model() {
+    let page = json_tool("page", "Reads a page.", json!({"type": "object"}), |_: Value, _cx| async {
+        Ok("word ".repeat(4_000))
+    });
+    let task = json!({"description": "Read it.", "subagent_type": "small"});
+    let main = ScriptedModel::new([Turn::call("task", task), Turn::text("Done.")]).with_name("test:large");
+    let pages = (0..8).map(|at| Turn::call("page", json!({ "at": at }))).chain([Turn::text("Read.")]);
+    let small = model((0..8).map(|_| Turn::text("A SUMMARY")), pages);
+    let small = small.with_name("test:small").with_profile(window(32_000));
+    let agent = DeepAgent::builder()
+        .model(main)
+        .tool(page)
+        .summarization(SummarizationOptions::default().context_window(1_000_000))
+        .sub_agent(SubAgentSpec::new("small", "Reads.").model(small.clone()))
+        .build()
+        .unwrap();
+    assert_eq!(agent.invoke("Go.").await.unwrap().text(), "Done.");
+    assert!(!requests(&small).0.is_empty(), "40,000 tokens do not fit 32,000");
 }
 
 #[tokio::test]

@@ -236,8 +236,8 @@ pub(super) fn is_secret(name: &str, value: &str, secrecy: Secrecy, style: Style)
     if style == Style::Code || !long_enough || is_placeholder(value) || is_path(name, value) {
         return false;
     }
-    // A redaction hash.
-    let is_hash = name.ends_with("_hash") && count == 16 && value.chars().all(|c| c.is_ascii_hexdigit());
+    // A redaction hash; those of earlier versions have sixteen digits.
+    let is_hash = name.ends_with("_hash") && [8, 16].contains(&count) && value.chars().all(|c| c.is_ascii_hexdigit());
     if is_hash || NO_VALUE.contains(&value.to_ascii_lowercase().as_str()) {
         return false;
     }

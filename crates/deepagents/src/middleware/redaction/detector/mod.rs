@@ -102,7 +102,8 @@ impl Detector {
         Ok(Self::Pattern(Regex::new(expression)?))
     }
 
-    /// Detects the byte ranges that a function returns.
+    /// Detects the byte ranges that a function returns. Because two functions cannot be compared, every run checks the
+    /// whole thread again.
     pub fn function(find: impl Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'static) -> Self {
         Self::Function(FunctionDetector(Shared(Arc::new(find))))
     }
