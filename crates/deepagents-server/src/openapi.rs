@@ -82,7 +82,12 @@ const OPERATIONS: &[Operation] = &[
         "values as_node checkpoint checkpoint_id",
     ),
     Operation("get", "/threads/{thread_id}/state/{checkpoint_id}", "Returns the state at a checkpoint", ""),
-    Operation("post", "/threads/{thread_id}/state/checkpoint", "Returns the state at a checkpoint", "checkpoint*"),
+    Operation(
+        "post",
+        "/threads/{thread_id}/state/checkpoint",
+        "Returns the state at a checkpoint",
+        "checkpoint* subgraphs",
+    ),
     Operation("get", "/threads/{thread_id}/history", "Lists the checkpoints of a thread, newest first", ""),
     Operation(
         "post",

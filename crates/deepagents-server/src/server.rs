@@ -10,7 +10,7 @@ use deepagents::DeepAgent;
 use deepagents_core::journal::{Claim, Journal};
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
-use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use crate::app::{App, ServedAgent};
 use crate::auth::{Access, AuditEntry, Authenticate, LimitTable, Limits, authenticate};
@@ -282,10 +282,12 @@ impl std::fmt::Debug for Server {
 /// The CORS layer: what pages may send and read.
 fn cors(guard: Arc<Guard>) -> CorsLayer {
     let exposed = ["content-location", "location", "x-pagination-total", "x-pagination-next"];
+    let takes = move |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| guard.takes_origin(origin));
+    let takes_private = takes.clone();
     CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(move |origin: &HeaderValue, _| {
-            origin.to_str().is_ok_and(|origin| guard.takes_origin(origin))
-        }))
+        .allow_origin(AllowOrigin::predicate(move |origin: &HeaderValue, _| takes(origin)))
+        // Browsers ask before a public page may call a server on this machine or network.
+        .allow_private_network(AllowPrivateNetwork::predicate(move |origin: &HeaderValue, _| takes_private(origin)))
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(exposed.map(HeaderName::from_static))

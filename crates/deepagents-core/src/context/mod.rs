@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) events: Emitter,
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Arc<BudgetTracker>,
+    /// Maximum number of model calls of each agent of the run.
+    pub(crate) agent_calls: Option<u32>,
     pub(crate) extensions: Extensions,
     pub(crate) observer: Option<Arc<dyn RunObserver>>,
     /// The next attempt of the current turn, which distinguishes the pieces of failed attempts.
@@ -118,6 +120,7 @@ impl Shared {
             events,
             cancel,
             budget,
+            agent_calls: None,
             extensions: Extensions::default(),
             observer: None,
             attempt: AtomicU32::new(0),

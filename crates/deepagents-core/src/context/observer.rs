@@ -140,6 +140,9 @@ pub struct InputRecord {
     /// The budget, except the time limit.
     #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
+    /// Maximum number of model calls of each agent of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_calls: Option<u32>,
     /// Whether to resume an unfinished run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resume: bool,

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::{ChildLog, JournalError, Record, RecordUpdate, ThreadInstance};
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::PausedChildren;
-use crate::machine::{BudgetUsage, Machine, Open, committed};
-use crate::message::{MessageOp, pending};
+use crate::machine::{BudgetUsage, Machine, Open, committed, settle};
+use crate::message::MessageOp;
 use crate::state::{ChannelError, Inheritance, MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
 
@@ -289,16 +289,7 @@ impl Replay {
 
     /// Adds the results of an incomplete turn to the conversation, and returns the late messages.
     pub(crate) fn settle(&mut self) -> Result<Vec<MessageOp>, ChannelError> {
-        let mut late = Vec::new();
-        let results = std::mem::take(&mut self.open.finished).into_values().map(|(message, added)| {
-            late.extend(added);
-            (message, Vec::new())
-        });
-        self.state.apply(&committed(results))?;
-        if !late.is_empty() && pending(self.state.messages()).is_empty() {
-            self.state.apply(&Update::messages(std::mem::take(&mut late)))?;
-        }
-        Ok(late)
+        settle(&mut self.state, std::mem::take(&mut self.open.finished))
     }
 
     /// Returns the result so far. The replay can be continued.

@@ -18,7 +18,8 @@ pub enum JumpTo {
     /// The normal next step.
     #[default]
     Continue,
-    /// The next model call, starting with its `before_model` hooks.
+    /// The next model call, starting with its `before_model` hooks. From one of these, the remaining ones are skipped, and
+    /// the model is called at once.
     Model,
     /// The calls of the last answer that have no result.
     Tools,

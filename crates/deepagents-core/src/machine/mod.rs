@@ -13,7 +13,7 @@ use crate::status::FinishReason;
 pub(crate) use budget::BudgetState;
 pub use budget::{Budget, BudgetError, BudgetUsage};
 pub use jump::{EndReason, JumpTo, RouteError};
-pub(crate) use open_turn::{Open, committed, pairs};
+pub(crate) use open_turn::{Open, committed, pairs, settle};
 pub use step::{NextStep, Node, StepInput};
 
 /// The state machine of a run. It is serialisable: stored with the state of the run, it can resume the run.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::CallId;
-use crate::message::{Message, MessageOp, ToolMessage};
-use crate::state::Update;
+use crate::message::{Message, MessageOp, ToolMessage, pending};
+use crate::state::{ChannelError, State, Update};
 
 /// A turn of calls in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,24 @@ pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec
     }
     ops.extend(added);
     Update::messages(ops)
+}
+
+/// Adds the results of an incomplete turn to a state, and returns the messages that belong after results which are
+/// still missing.
+pub(crate) fn settle(
+    state: &mut State,
+    finished: BTreeMap<CallId, (Arc<ToolMessage>, Vec<MessageOp>)>,
+) -> Result<Vec<MessageOp>, ChannelError> {
+    let mut late = Vec::new();
+    let results = finished.into_values().map(|(message, added)| {
+        late.extend(added);
+        (message, Vec::new())
+    });
+    state.apply(&committed(results))?;
+    if !late.is_empty() && pending(state.messages()).is_empty() {
+        state.apply(&Update::messages(std::mem::take(&mut late)))?;
+    }
+    Ok(late)
 }
 
 /// Serialises maps with keys that are not strings as lists of pairs.

@@ -34,6 +34,8 @@ pub struct RunInput {
     pub(crate) update: Update,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) budget: Budget,
+    /// Maximum number of model calls of each agent of the run.
+    pub(crate) agent_calls: Option<u32>,
     /// A budget that this run's spending also counts towards.
     pub(crate) above: Option<Arc<BudgetTracker>>,
     pub(crate) extensions: Extensions,
@@ -192,6 +194,19 @@ impl RunInput {
         self.budget(Budget::default().model_calls(limit.into()))
     }
 
+    /// Ends each agent of the run, the main agent and every sub-agent, after this many model calls of its own in its
+    /// conversation. A sub-agent's own limit applies if it is lower. A resumed agent counts from where it is resumed.
+    ///
+    /// ```
+    /// # use deepagents_core::run::RunInput;
+    /// let input = RunInput::new("Tidy up.").max_calls_per_agent(50);
+    /// ```
+    #[must_use]
+    pub fn max_calls_per_agent(mut self, limit: u32) -> Self {
+        self.agent_calls = Some(limit);
+        self
+    }
+
     /// Ends the run and all its sub-agents after this time; see [`Budget::time`].
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
@@ -287,6 +302,7 @@ impl InputRecord {
             update: RecordUpdate::Stored(self.update).resolve(schema)?,
             thread: self.thread,
             budget: self.budget,
+            agent_calls: self.agent_calls,
             resume: self.resume,
             answers: self.answers,
             ..RunInput::default()
@@ -318,6 +334,7 @@ impl RunInput {
             update: self.update.to_json()?,
             thread: self.thread.clone(),
             budget: Budget { time: None, ..self.budget.clone() },
+            agent_calls: self.agent_calls,
             resume: self.resume,
             answers: self.answers.clone(),
         })

@@ -12,6 +12,7 @@ use crate::interrupt::{
     PendingInterrupt, answers_to, open_questions, without_questions,
 };
 use crate::journal::ChildLog;
+use crate::machine::settle;
 use crate::message;
 use crate::state::{ChildState, State, Update};
 
@@ -146,6 +147,13 @@ impl Driver {
             let (joined, _conflicts) = state.join(&child?)?;
             state.apply(&joined)?;
         }
+        Ok(state)
+    }
+
+    /// Returns the state as its thread shows it: with the results of finished calls of a turn that is still open.
+    pub(super) fn settled_state(&self) -> Result<State> {
+        let mut state = self.state.clone();
+        settle(&mut state, self.open.finished.clone())?;
         Ok(state)
     }
 

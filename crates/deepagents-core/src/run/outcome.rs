@@ -29,7 +29,7 @@ use crate::status::FinishReason;
 pub struct Outcome {
     /// Why the run ended.
     pub stop: FinishReason,
-    /// The state of the thread.
+    /// The state of the thread. If calls wait, it has the results of those beside them that have finished.
     pub state: State,
     /// Tokens used by all its agents.
     pub usage: Usage,
@@ -54,9 +54,11 @@ impl Outcome {
 
     /// Returns the answer: the text of the last message, whoever wrote it. Empty if the run produced no answer. A tool
     /// result counts as the answer only if the run ended with it, not if a limit, a person or a middleware ended the run
-    /// after it.
+    /// after it, or if calls beside it still wait.
     pub fn text(&self) -> String {
-        match self.messages().last().map(|m| &**m) {
+        let waits = matches!(self.stop, FinishReason::Interrupted | FinishReason::Suspended);
+        let last = self.messages().iter().rev().find(|message| !waits || message.as_tool().is_none());
+        match last.map(|m| &**m) {
             Some(Message::User(_)) | None => String::new(),
             Some(Message::Tool(_)) if !matches!(self.stop, FinishReason::Done | FinishReason::ReturnDirect) => {
                 String::new()

@@ -372,3 +372,21 @@ fn an_edit_to_a_tool_that_is_not_allowed_is_refused_with_the_tools_that_are() {
     let error = request.check(&Decision::Edit { edited_action }, Timestamp::UNIX_EPOCH).unwrap_err();
     assert!(error.to_string().ends_with("`fax`, which the agent does not have; it has mail, letter"), "{error}");
 }
+
+#[tokio::test]
+async fn the_outcome_of_a_waiting_run_is_the_state_of_its_thread() {
+    let notes = Notes::default();
+    let calls = Turn::calls([("asks", json!({})), ("works", json!({}))]).and_text("Both.");
+    let model = ScriptedModel::new([calls, Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).tool(works(&notes)).journal(MemoryJournal::new()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Interrupted);
+    assert_eq!(lines(outcome.messages())[2..], ["result: worked"]);
+    assert_eq!(outcome.messages(), agent.state("t").await.unwrap().messages());
+    assert_eq!(outcome.text(), "Both.", "a result beside a waiting call is no answer");
+    answer(&agent, "0.0?0").await;
+    let outcome = answer(&agent, "0.0?1").await;
+    assert_eq!(lines(outcome.messages())[2..], ["result: approve approve", "result: worked", "assistant: done"]);
+    assert_eq!(notes.list().iter().filter(|n| *n == "works").count(), 1);
+    assert_sound(outcome.messages());
+}

@@ -395,3 +395,33 @@ async fn the_model_call_limit_restarts_when_a_run_is_resumed() {
     assert_eq!(calls(RunInput::resume("t")).await, (4, 6), "up to the agent's own limit");
     assert_eq!(calls(RunInput::resume("t").max_model_calls(3)).await, (3, 9), "up to the one that is given");
 }
+
+#[tokio::test]
+async fn a_limit_per_agent_counts_the_calls_of_each_agent_by_itself() {
+    let child = busy(Usage::default());
+    let parent = above(below(&child), 2, Usage::default());
+    let (events, outcome) = watch(parent.run(RunInput::new("go").max_calls_per_agent(3))).await;
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.stop, outcome.model_calls), (FinishReason::StepLimit, 3));
+    assert_eq!(stops(&events), [FinishReason::StepLimit, FinishReason::StepLimit]);
+    assert_eq!(child.requests().len(), 6);
+}
+
+#[tokio::test]
+async fn a_limit_per_agent_counts_anew_when_the_run_is_resumed() {
+    let asks = tool("asks", |_, cx| async move {
+        cx.interrupt("Go on?", [DecisionKind::Approve])?;
+        Ok("asked")
+    });
+    let model = ScriptedModel::new([
+        Turn::call("echo", json!({})),
+        Turn::call("asks", json!({})),
+        Turn::call("echo", json!({})),
+        Turn::text("done"),
+    ]);
+    let agent = agent(model).tool(asks).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("go").thread("t").max_calls_per_agent(2)).await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Interrupted);
+    let resumed = RunInput::resume("t").decide("1.0?0", Decision::Approve).max_calls_per_agent(2);
+    assert_eq!(agent.invoke(resumed).await.unwrap().text(), "done");
+}

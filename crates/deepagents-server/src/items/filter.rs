@@ -14,7 +14,7 @@ pub(super) fn read(query: &mut Query, filter: Value) -> Result<()> {
     }
 }
 
-/// Adds the conditions for one field to a query.
+/// Adds the conditions for one field to a query. The field may be a path into nested objects.
 fn add_condition(query: &mut Query, field: String, wanted: Value) -> Result<()> {
     match wanted {
         Value::Object(tests) if tests.keys().any(|key| key.starts_with('$')) => {
@@ -23,7 +23,10 @@ fn add_condition(query: &mut Query, field: String, wanted: Value) -> Result<()> 
                 query.filters.push(Filter::new(field.clone(), is));
             }
         }
-        Value::Object(inner) if inner.values().any(compares) => {
+        // An object matches if it has these fields; it may have others. A path cannot name fields with dots.
+        Value::Object(inner)
+            if inner.values().any(compares) || (!inner.is_empty() && !inner.keys().any(|key| key.contains('.'))) =>
+        {
             for (name, wanted) in inner {
                 add_condition(query, format!("{field}.{name}"), wanted)?;
             }
@@ -35,10 +38,11 @@ fn add_condition(query: &mut Query, field: String, wanted: Value) -> Result<()> 
         }
         // A missing field equals null, and 1.0 equals 1.
         Value::Null => query.filters.push(Filter::new(field, Comparison::Equal(Value::Null))),
-        Value::Number(number) if number.is_f64() => {
+        Value::Number(number) => {
             query.filters.push(Filter::new(field.clone(), Comparison::AtLeast(Value::Number(number.clone()))));
             query.filters.push(Filter::new(field, Comparison::AtMost(Value::Number(number))));
         }
+        value if field.contains('.') => query.filters.push(Filter::new(field, Comparison::Equal(value))),
         value => {
             query.fields.insert(field, value);
         }

@@ -90,6 +90,18 @@ fn channel(kind: &Kind) -> Option<&'static str> {
     })
 }
 
+/// Turns the content of a message into a list of blocks, with the calls of an answer among them.
+fn to_blocks(message: &mut Value) {
+    let mut blocks = match message.get("content") {
+        Some(Value::Array(blocks)) => blocks.clone(),
+        Some(Value::String(text)) if !text.is_empty() => vec![json!({"type": "text", "text": text})],
+        _ => Vec::new(),
+    };
+    let calls = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+    blocks.extend(calls.cloned());
+    set(message, "content", blocks);
+}
+
 fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
     let agent = &event.agent;
     Ok(match &event.kind {
@@ -103,12 +115,17 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
             data
         }
         Kind::AgentEnded(end) => ended(end, agent.name.as_deref().unwrap_or_default()),
-        Kind::Values { state, .. } => Value::Object(state_values(state, agent)?),
+        Kind::Values { state, .. } => {
+            let mut values = state_values(state, agent)?;
+            let messages = values.get_mut("messages").and_then(Value::as_array_mut);
+            messages.into_iter().flatten().for_each(to_blocks);
+            Value::Object(values)
+        }
         Kind::Updated { node, changes } => json!({"node": node, "values": changes.to_json(agent)?}),
         // Some clients read `payload`, others `value`.
         Kind::InputRequested { id, value } => json!({"interrupt_id": id, "payload": value, "value": value}),
         Kind::MessageStarted(id) => {
-            let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
+            let (provider, model) = agent.provider_and_model();
             let metadata = json!({
                 "provider": provider, "model": model, "model_type": "chat", "run_id": identity.run,
                 "thread_id": identity.thread,

@@ -1,7 +1,9 @@
 //! Checks a request for a run before anything is done.
 
+use std::collections::HashMap;
+
 use deepagents_core::interrupt::{ActionRequests, Decision};
-use deepagents_core::journal::ThreadInfo;
+use deepagents_core::journal::{LogPosition, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::state::{MessagesChannel, Schema, State};
 use serde_json::Value;
@@ -11,7 +13,7 @@ use super::config::mirror_context;
 use super::create::RunCreate;
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::threads::ThreadRecord;
+use crate::threads::{ThreadRecord, earlier_position, has_next};
 use crate::wire::{open_calls, open_interrupts, read_resume, read_update, take};
 
 impl RunCreate {
@@ -38,18 +40,30 @@ impl RunCreate {
                 "`command.resume` answers a thread's interrupts; a run without a thread has none",
             ));
         }
+        let mut earlier = None;
+        if let Some(checkpoint) = self.checkpoint() {
+            let missing = || ApiError::not_found("Checkpoint", checkpoint);
+            let info = app.thread(thread.ok_or_else(missing)?).await?;
+            earlier = earlier_position(app, &info, checkpoint).await?;
+        }
         if let (Some(resume), Some(thread)) = (self.resume(), thread) {
-            let (info, state) = app.thread_state(thread).await?;
+            let info = app.thread(thread).await?;
+            let state = state_at(app, &info, earlier).await?;
             for (id, decision) in answers_in(&info, &state, resume)? {
                 let asked = state.get::<ActionRequests>().and_then(|asked| asked.get(&id));
                 let checked = asked.map(|asked| served.agent.check_decision(&asked.request, &decision));
                 checked.transpose().map_err(|error| ApiError::invalid(error.to_string()))?;
             }
         }
-        if let Some(checkpoint) = self.checkpoint() {
-            let missing = || ApiError::not_found("Checkpoint", checkpoint);
-            let info = app.thread(thread.ok_or_else(missing)?).await?;
-            app.entries(&info).await?.find(checkpoint)?;
+        if let (Some(update), Some(position), Some(thread)) =
+            (self.update().filter(|_| self.only_updates()), earlier, thread)
+        {
+            let info = app.thread(thread).await?;
+            let threads = app.threads_of(&info)?;
+            // Where work is left, messages wait for it.
+            if !has_next(app, &info, earlier).await? {
+                threads.check_update(thread, position, None, read_update(threads.schema(), update)?).await?;
+            }
         }
         Ok(())
     }
@@ -62,7 +76,15 @@ impl RunCreate {
         let mut waiting: Option<Vec<&str>> = None;
         let mut of_thread = Vec::new();
         for (at, op) in given.get::<MessagesChannel>().flatten().enumerate() {
-            let MessageOp::Put(message) = op else { continue };
+            let message = match op {
+                MessageOp::Put(message) => message,
+                // Nothing of the thread is left that a result could belong to.
+                MessageOp::RemoveAll => {
+                    (waiting, of_thread) = (Some(Vec::new()), Vec::new());
+                    continue;
+                }
+                _ => continue,
+            };
             match (&**message, &mut waiting) {
                 (Message::Assistant(answer), waiting) => *waiting = Some(answer.call_ids().collect()),
                 (Message::Tool(result), None) => of_thread.push((at, result)),
@@ -104,10 +126,38 @@ fn orphan(at: usize, result: &ToolMessage) -> ApiError {
     ApiError::invalid(format!("messages[{at}] is the result of `{call}`, but no earlier call of this id waits for one"))
 }
 
-/// Parses the decisions on a thread's pending interrupts. A stopped thread has none, and the run just resumes it.
-pub(crate) async fn parse_decisions(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
-    let (info, state) = app.thread_state(thread).await?;
-    answers_in(&info, &state, resume)
+/// Returns the state of a thread at an earlier position, or where it stands.
+async fn state_at(app: &App, info: &ThreadInfo, earlier: Option<LogPosition>) -> Result<State> {
+    let threads = app.threads_of(info)?;
+    Ok(match earlier {
+        Some(position) => threads.state_at(&info.id, position).await?,
+        None => threads.state(&info.id).await?,
+    })
+}
+
+/// Parses the decisions on the interrupts of a thread, which has gone back to an earlier position if one is given. A
+/// stopped thread has none, and the run just resumes it.
+pub(super) async fn parse_decisions(
+    app: &App,
+    info: &ThreadInfo,
+    earlier: Option<LogPosition>,
+    resume: &Value,
+) -> Result<Vec<(String, Decision)>> {
+    let asked = state_at(app, info, earlier).await?;
+    let mut answers = answers_in(info, &asked, resume)?;
+    if earlier.is_some() {
+        // The thread asks the same questions anew after it has gone back, with other ids.
+        let now = state_at(app, info, None).await?.action_requests();
+        let pairs = asked.action_requests().into_iter().zip(now);
+        let same = pairs.filter(|(then, now)| (&then.call.path, then.call.index) == (&now.call.path, now.call.index));
+        let ids: HashMap<String, String> = same.map(|(then, now)| (then.id, now.id)).collect();
+        for (id, _) in &mut answers {
+            if let Some(now) = ids.get(id) {
+                id.clone_from(now);
+            }
+        }
+    }
+    Ok(answers)
 }
 
 fn answers_in(info: &ThreadInfo, state: &State, resume: &Value) -> Result<Vec<(String, Decision)>> {

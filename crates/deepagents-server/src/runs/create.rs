@@ -277,6 +277,12 @@ impl RunCreate {
         self.checkpoint().is_none() && (self.resume().is_some() || (self.input.is_none() && !goes_elsewhere))
     }
 
+    /// Whether the command is about the state that the request addresses: what waits there, or what it holds. The
+    /// thread goes back to that state first.
+    pub(super) fn is_about_state(&self) -> bool {
+        self.resume().is_some() || self.only_updates() || self.ends()
+    }
+
     /// Whether the command only updates the state.
     pub(crate) fn only_updates(&self) -> bool {
         let told = self.command.as_ref();

@@ -113,7 +113,7 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
             match app.threads_of(&info)?.rewind_from(&run.thread, end, before).await {
                 Ok(until) => {
                     RemovedRange::add(&mut held.removed, before, until);
-                    held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
+                    held.unfinished = has_next(app, &app.thread(&run.thread).await?, None).await?;
                 }
                 // Others have continued from what the run had done, which therefore stays.
                 Err(Error::Journal(JournalError::Conflict { .. })) => {

@@ -1,11 +1,14 @@
 //! Converting a client's request to the input of a run.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use deepagents::RunInput;
-use deepagents_core::agent::ThreadAccess;
+use deepagents_core::agent::{RewindPlan, ThreadAccess};
+use deepagents_core::error::Error as CoreError;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
-use deepagents_core::journal::{Record, RunStatus, ThreadInfo};
+use deepagents_core::journal::{LogPosition, Record, RunStatus, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
@@ -17,7 +20,7 @@ use super::live::LiveRun;
 use super::record::RunRecord;
 use crate::app::App;
 use crate::error::Result;
-use crate::threads::{Place, ThreadRecord};
+use crate::threads::{Entry, Place, ThreadRecord, completed, earlier_position, has_next};
 use crate::wire::{Call, open_calls, read_input, read_other_channels, read_update};
 
 /// Key of the title in a thread's metadata.
@@ -40,21 +43,45 @@ pub(super) async fn prepare(
     begun: bool,
 ) -> Result<Prepared> {
     let (create, threads) = (&record.kwargs, app.threads_of(info)?);
+    // If the start of a resumed run is in the log, so are its messages and limits.
+    let in_log = begun && is_in_log(app, run, info).await?;
+    let untouched = run.record().from.is_none_or(|from| info.end <= from);
+    let earlier = match create.checkpoint().filter(|_| create.is_about_state()) {
+        Some(checkpoint) => earlier_position(app, info, checkpoint).await?,
+        None => None,
+    };
+    let at = match create.checkpoint().filter(|_| !create.is_about_state()) {
+        Some(id) => Some(app.entries(info).await?.find(id)?.1.clone()),
+        None => None,
+    };
+    let place = earlier.or_else(|| at.as_ref().map(|at| at.state.unwrap_or(0)));
+    let (mut input, mut update) = (None, None);
+    if let Some(values) = &create.input {
+        input = Some(completed(&threads, &info.id, place, values).await?);
+    }
+    if let Some(values) = create.update() {
+        update = Some(completed(&threads, &info.id, place, values).await?);
+    }
+    // There may be no work to resume.
+    let only_changes = create.only_updates() && !begun && !has_work(app, info, earlier).await?;
+    let read = if only_changes { read_update } else { read_other_channels };
+    if let Some(position) = earlier.filter(|_| untouched) {
+        let target = update.as_ref().map(|update| read(threads.schema(), update)).transpose()?;
+        let target = target.unwrap_or_else(Update::none);
+        let plan = async |_, _| Ok::<_, CoreError>(RewindPlan { left: Update::none(), target });
+        threads.rewind_with(&info.id, position, plan).await?;
+    }
     if create.ends() {
         resolve(&threads, info).await?;
         return Ok(Prepared::Resolved(threads.state(&info.id).await?));
     }
-    if let Some(update) = create.update()
-        && create.only_updates()
-        && !begun
-        && matches!(info.status, RunStatus::Empty | RunStatus::Ended)
-        && !ThreadRecord::read(info).is_stopped()
-    {
-        // There is no work to resume.
-        threads.update_state(&info.id, read_update(threads.schema(), update)?).await?;
+    if let Some(update) = update.as_ref().filter(|_| only_changes) {
+        if earlier.is_none() {
+            threads.update_state(&info.id, read(threads.schema(), update)?).await?;
+        }
         return Ok(Prepared::Resolved(threads.state(&info.id).await?));
     }
-    if let Some(said) = create.input.as_ref().filter(|_| create.resume().is_none() && !begun) {
+    if let Some(said) = input.as_ref().filter(|_| create.resume().is_none() && !begun) {
         let given = read_input(threads.schema(), said)?;
         let says_something = given.get::<MessagesChannel>().any(|ops| !ops.is_empty());
         if !says_something && threads.state(&info.id).await?.messages().is_empty() {
@@ -65,38 +92,64 @@ pub(super) async fn prepare(
             return Ok(Prepared::Resolved(threads.state(&info.id).await?));
         }
     }
-    Ok(Prepared::Run(Box::new(input(app, run, info, create, begun).await?)))
+    let start = Start { input, update, untouched, in_log, begun, earlier, at };
+    Ok(Prepared::Run(Box::new(run_input(app, run, info, create, start).await?)))
+}
+
+/// What a run starts from.
+struct Start<'a> {
+    /// The channels of the input and of the command's update.
+    input: Option<Cow<'a, Map<String, Value>>>,
+    update: Option<Cow<'a, Map<String, Value>>>,
+    /// Whether nothing had been added to the log since the run began.
+    untouched: bool,
+    /// Whether the log contains the start of the run, which an earlier process began.
+    in_log: bool,
+    /// Whether an earlier process may have begun the run.
+    begun: bool,
+    /// The earlier position that the thread has gone back to for the run's command.
+    earlier: Option<LogPosition>,
+    /// The checkpoint from which the input continues.
+    at: Option<Entry>,
+}
+
+/// Whether a run can resume work at an earlier position, or where the thread stands.
+async fn has_work(app: &App, info: &ThreadInfo, earlier: Option<LogPosition>) -> Result<bool> {
+    if earlier.is_some() {
+        return has_next(app, info, earlier).await;
+    }
+    Ok(!matches!(info.status, RunStatus::Empty | RunStatus::Ended) || ThreadRecord::read(info).is_stopped())
 }
 
 /// Builds the input of a run.
-async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, begun: bool) -> Result<RunInput> {
+async fn run_input(
+    app: &App,
+    run: &LiveRun,
+    info: &ThreadInfo,
+    create: &RunCreate,
+    start: Start<'_>,
+) -> Result<RunInput> {
+    let Start { input, update: told, untouched, in_log, begun, earlier, at } = start;
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
-    for value in create.input.iter().chain(create.update()) {
+    for value in input.iter().chain(&told) {
         update = update.and(read_input(threads.schema(), value)?);
     }
-    // Applied once: a resumed run has it in its log.
-    let is_untouched = run.record().from.is_none_or(|from| info.end <= from);
-    if let Some(value) = create.update().filter(|_| is_untouched) {
+    // Applied once: a resumed run has it in its log, and a thread that went back has it already.
+    if let Some(value) = told.as_ref().filter(|_| untouched && earlier.is_none()) {
         // A command may change channels that an input may not.
         let others = read_other_channels(threads.schema(), value)?;
         if !others.is_empty() {
             threads.update_state(&info.id, others).await?;
         }
     }
-    let at = match create.checkpoint() {
-        Some(id) => Some(app.entries(info).await?.find(id)?.1.clone()),
-        None => None,
-    };
     let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
-    // If the start of a resumed run is in the log, so are its messages and limits.
-    let in_log = begun && is_in_log(app, run, info).await?;
     let limited = |input: RunInput| match limit.filter(|_| !in_log) {
-        // A turn is two graph steps: the model and the tools.
-        Some(limit) => input.max_model_calls(u32::try_from(limit.div_ceil(2).max(1)).unwrap_or(u32::MAX)),
+        // A turn is two graph steps: the model and the tools. Each agent has steps of its own.
+        Some(limit) => input.max_calls_per_agent(u32::try_from(limit.div_ceil(2).max(1)).unwrap_or(u32::MAX)),
         None => input,
     };
-    let resumes = create.resume().is_some() || (create.only_updates() && at.is_none());
+    let resumes = create.resume().is_some() || create.only_updates();
     let (messages, removed, rest) = split_messages(update);
     if resumes {
         let mut input = RunInput::resume(&info.id);
@@ -105,8 +158,9 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
             let removed = if removed.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(removed) };
             input = messages.into_iter().fold(input.update(removed.and(rest)), RunInput::message);
         }
-        let Some(resume) = create.resume() else { return Ok(limited(input)) };
-        match parse_decisions(app, &info.id, resume).await {
+        // The decisions are in the log together with the start.
+        let Some(resume) = create.resume().filter(|_| !in_log) else { return Ok(limited(input)) };
+        match parse_decisions(app, info, earlier, resume).await {
             Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
             Err(error) if error.is_temporary() => return Err(error),
             // If the run began with these decisions before, they are in the log.
@@ -145,13 +199,34 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
 fn split_messages(update: Update) -> (Vec<Message>, Vec<MessageOp>, Update) {
     let (ops, rest) = update.split::<MessagesChannel>();
     let (mut messages, mut removed) = (Vec::new(), Vec::new());
-    for op in ops.concat() {
+    for op in in_effect(ops.concat()) {
         match op {
             MessageOp::Put(message) => messages.push(Arc::unwrap_or_clone(message)),
             other => removed.push(other),
         }
     }
     (messages, removed, rest)
+}
+
+/// Leaves out the changes that later ones of the same update undo, so that removals can be applied first.
+fn in_effect(mut ops: Vec<MessageOp>) -> Vec<MessageOp> {
+    if let Some(last) = ops.iter().rposition(|op| matches!(op, MessageOp::RemoveAll)) {
+        ops.drain(..last);
+    }
+    let mut removed_later = HashSet::new();
+    let mut kept: Vec<MessageOp> = Vec::new();
+    for op in ops.into_iter().rev() {
+        match &op {
+            MessageOp::Put(message) if removed_later.contains(message.id()) => continue,
+            MessageOp::Remove(id) => {
+                removed_later.insert(id.clone());
+            }
+            _ => {}
+        }
+        kept.push(op);
+    }
+    kept.reverse();
+    kept
 }
 
 /// Whether the log contains the start of a run that an earlier process began.
@@ -179,7 +254,7 @@ fn title(app: &App, run: &LiveRun, info: &ThreadInfo, messages: &[Message]) -> M
 async fn resolve(threads: &ThreadAccess, info: &ThreadInfo) -> Result<()> {
     let state = threads.state(&info.id).await?;
     let text = "This call was not made: a person marked the conversation as resolved.";
-    let result = |call: Call<'_>| MessageOp::put(Message::Tool(ToolMessage::error(call.id, String::new(), text)));
+    let result = |call: Call<'_>| MessageOp::put(Message::Tool(ToolMessage::synthetic(call.id, call.name, text)));
     let results = open_calls(&state).map(|(_, open)| open.into_iter().map(result).collect()).unwrap_or_default();
     let update = Update::new::<MessagesChannel>(results).with::<ActionRequests>(vec![ActionRequestChange::Clear]);
     threads.update_state_as(&info.id, Node::End, update).await?;

@@ -55,6 +55,8 @@ impl LiveRun {
                 run: record.run_id.clone(),
                 assistant: record.assistant_id.clone(),
                 graph: record.graph_id.clone(),
+                metadata: record.shown_metadata(),
+                tags: record.tags(),
             },
             record: Mutex::new(record),
             log: EventLog::default(),

@@ -119,6 +119,20 @@ impl RunRecord {
         })
     }
 
+    /// Returns the metadata of what the run produces: its own, and its plain configurable values.
+    pub(crate) fn shown_metadata(&self) -> Map<String, Value> {
+        let configured = self.kwargs.config.as_ref().and_then(|config| config.get("configurable"));
+        let configured = configured.and_then(Value::as_object).cloned().unwrap_or_default();
+        let plain = |(_, value): &(String, Value)| value.is_string() || value.is_number() || value.is_boolean();
+        configured.into_iter().filter(plain).chain(self.metadata.clone()).collect()
+    }
+
+    /// Returns the tags that the client gave the run.
+    pub(crate) fn tags(&self) -> Value {
+        let tags = self.kwargs.config.as_ref().and_then(|config| config.get("tags"));
+        tags.filter(|tags| tags.is_array()).cloned().unwrap_or_else(|| json!([]))
+    }
+
     /// Serialises the run for clients.
     pub(crate) fn shown(&self) -> Value {
         let of_agent = json!({"graph_id": self.graph_id, "assistant_id": self.assistant_id});

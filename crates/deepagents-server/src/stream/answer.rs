@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deepagents::EventKind;
-use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::message::{AssistantMessage, Block, Reasoning, Text};
 
 use super::event::{Delta, Kind, OpenBlock};
 
@@ -123,7 +123,7 @@ impl OpenAnswer {
         let (mut out, mut added) = (Vec::new(), Vec::new());
         self.begin(&mut added);
         out.push(added.pop());
-        for block in &answer.content {
+        for block in &with_joined_texts(&answer.content) {
             let (sort, begins, all) = match block {
                 Block::Text(text) if text.text.is_empty() => continue,
                 Block::Text(text) => (Sort::Text, OpenBlock::Text, Delta::Text(text.text.clone())),
@@ -172,4 +172,31 @@ impl OpenAnswer {
         };
         self.blocks.iter().position(|known| !known.finished && fits(known))
     }
+}
+
+/// Joins texts between which nothing is streamed, and likewise reasoning: their pieces arrive as those of one block.
+fn with_joined_texts(blocks: &[Block]) -> Vec<Block> {
+    let mut out: Vec<Block> = Vec::with_capacity(blocks.len());
+    // The last block that is streamed. Provider-specific items and media are not.
+    let mut last: Option<usize> = None;
+    for block in blocks {
+        match (last.and_then(|at| out.get_mut(at)), block) {
+            (_, Block::Text(Text { text, .. }) | Block::Reasoning(Reasoning { text, .. })) if text.is_empty() => {}
+            (Some(Block::Text(before)), Block::Text(more)) => {
+                before.text.push_str(&more.text);
+                before.native = None;
+            }
+            (Some(Block::Reasoning(before)), Block::Reasoning(more)) => {
+                before.text.push_str(&more.text);
+                before.native = None;
+            }
+            (_, block) => {
+                if !matches!(block, Block::ProviderItem(_) | Block::Media(_)) {
+                    last = Some(out.len());
+                }
+                out.push(block.clone());
+            }
+        }
+    }
+    out
 }

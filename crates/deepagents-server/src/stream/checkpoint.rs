@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::event::{AgentInfo, RunIdentity};
 use super::task::{call_task, model_task};
 use crate::error::Result;
+use crate::json::extend;
 use crate::threads::Place;
 use crate::wire::{OpenInterrupt, next_nodes, open_calls, state_values};
 
@@ -66,6 +67,11 @@ impl Checkpoints {
     /// Records that a run begins with a state.
     pub(super) fn begin(&mut self, state: State) {
         (self.begun, self.changed) = (Some(state), false);
+    }
+
+    /// Whether a run has begun and not made its first step.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.is_some()
     }
 
     fn next(&mut self, place: Place, source: &'static str) -> At {
@@ -151,9 +157,11 @@ impl ReachedCheckpoint {
         let next: Vec<&str> = self.tasks.iter().map(|task| task.node).collect();
         let task =
             |task: &NextTask| json!({"id": task.id, "name": task.node, "interrupts": task.interrupts, "state": null});
+        let mut metadata = Value::Object(identity.metadata.clone());
+        extend(&mut metadata, json!({"source": source, "step": step, "parents": {}, "run_id": identity.run}));
         Ok(json!({
             "values": values, "next": next, "tasks": self.tasks.iter().map(task).collect::<Vec<_>>(),
-            "metadata": {"source": source, "step": step, "parents": {}, "run_id": identity.run},
+            "metadata": metadata,
             "config": config(own), "parent_config": parent.map(config),
             "checkpoint": place(own), "parent_checkpoint": parent.map(place),
         }))

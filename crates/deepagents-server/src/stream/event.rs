@@ -6,7 +6,7 @@ use deepagents_core::journal::LogPosition;
 use deepagents_core::message::{AssistantMessage, Block, ToolMessage};
 use deepagents_core::state::State;
 use deepagents_core::tool::CallId;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::checkpoint::ReachedCheckpoint;
 use super::task::{Changes, Task, TaskEnd, TaskInput};
@@ -68,6 +68,20 @@ pub(crate) struct AgentInfo {
 }
 
 impl AgentInfo {
+    /// Returns the provider, by the name that LangChain gives it, and the model.
+    pub(crate) fn provider_and_model(&self) -> (&str, &str) {
+        let (provider, model) = self.model.split_once(':').unwrap_or(("", &self.model));
+        let provider = match provider {
+            "openai-chat" => "openai",
+            "azure" | "azure-chat" => "azure",
+            "google" => "google_genai",
+            "vertex" => "google_vertexai",
+            "bedrock" => "amazon_bedrock",
+            other => other,
+        };
+        (provider, model)
+    }
+
     /// Returns the name of a sub-agent. The main agent is not named in events.
     pub(crate) fn sub_agent_name(&self) -> Option<&str> {
         self.name.as_deref().filter(|_| !self.path.is_empty())
@@ -201,6 +215,10 @@ pub(crate) struct RunIdentity {
     pub(crate) run: String,
     pub(crate) assistant: String,
     pub(crate) graph: String,
+    /// The metadata that the client gave the run, with its plain configurable values.
+    pub(crate) metadata: Map<String, Value>,
+    /// The tags that the client gave the run.
+    pub(crate) tags: Value,
 }
 
 impl RunIdentity {

@@ -9,7 +9,7 @@ use super::task::{call_task, model_task, trigger};
 use super::whole::WholeMessages;
 use crate::error::Result;
 use crate::ids;
-use crate::json::set;
+use crate::json::{extend, set};
 use crate::runs::StreamMode;
 use crate::wire::{chunk_text, message, named, state_values, tool_call_chunk, usage};
 
@@ -149,11 +149,14 @@ impl Writer {
 
 /// Returns the run's metadata, which accompany all its events.
 pub(super) fn run_metadata(identity: &RunIdentity) -> Value {
-    let RunIdentity { thread, run, assistant, graph } = identity;
-    json!({
-        "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": [],
+    let RunIdentity { thread, run, assistant, graph, metadata, tags } = identity;
+    let mut shown = Value::Object(metadata.clone());
+    let own = json!({
+        "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": tags,
         "run_attempt": 1,
-    })
+    });
+    extend(&mut shown, own);
+    shown
 }
 
 /// Returns the metadata of a message chunk or tool result.
@@ -176,7 +179,7 @@ pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node
         put("checkpoint_ns", json!(namespace));
     }
     if node == "model" {
-        let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
+        let (provider, model) = agent.provider_and_model();
         put("ls_provider", json!(provider));
         put("ls_model_name", json!(model));
         put("ls_model_type", json!("chat"));

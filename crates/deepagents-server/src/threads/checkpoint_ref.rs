@@ -32,11 +32,14 @@ impl CheckpointRef {
         }
     }
 
-    /// Whether it refers to the thread itself, not to a sub-agent.
-    pub(super) fn is_of_thread(&self) -> bool {
+    /// Returns the namespace of a sub-agent, or `None` if it refers to the thread itself.
+    pub(super) fn namespace(&self) -> Option<&str> {
         match self {
-            Self::Id(_) => true,
-            Self::Object(fields) => fields.checkpoint_ns.as_ref().is_none_or(String::is_empty),
+            Self::Id(_) => None,
+            Self::Object(fields) => {
+                let own = fields.checkpoint_ns.as_deref().filter(|namespace| !namespace.is_empty());
+                own.or_else(|| fields.configurable.as_ref()?.namespace())
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn history(
         Some(before) => entries.find(before)?.0 + 1,
         None => 0,
     };
-    if body.checkpoint.as_ref().is_some_and(|wanted| !wanted.is_of_thread()) {
+    if body.checkpoint.as_ref().is_some_and(|wanted| wanted.namespace().is_some()) {
         return Ok(Json(json!([])));
     }
     let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;

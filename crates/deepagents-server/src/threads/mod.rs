@@ -15,6 +15,7 @@ mod search;
 mod state;
 mod state_routes;
 mod stopped;
+mod sub_states;
 mod ttl;
 
 use std::sync::Arc;
@@ -23,12 +24,14 @@ use crate::app::App;
 use crate::auth::owns_thread;
 use crate::error::Result;
 
+pub(crate) use change::completed;
 pub(crate) use checkpoint_ref::CheckpointRef;
-pub(crate) use checkpoints::{CheckpointCache, Entries, Place};
+pub(crate) use checkpoints::{CheckpointCache, Entries, Entry, Place};
 pub(crate) use page::{Fields, Limit, SortOrder, contains, page_of};
 pub(crate) use record::{ThreadRecord, ThreadStatus, make, set_own};
 pub(crate) use removed::RemovedRange;
 pub(crate) use routes::routes;
+pub(crate) use state::earlier_position;
 pub(crate) use stopped::{has_next, present_state, unhide_log_end};
 pub(crate) use ttl::{sweep, touch};
 

@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::checkpoints::{Entries, Entry, Place};
 use super::record::ThreadRecord;
+use super::sub_states::checkpoint_of;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::runs;
-use crate::wire::{next_nodes, open_interrupts, values};
+use crate::wire::{OpenInterrupt, next_nodes, open_interrupts, values};
 
 /// Approximate number of records per read.
 const PAGE_RECORDS: LogPosition = 256;
@@ -69,10 +70,25 @@ pub(super) async fn thread_states(
 
 /// Returns the log range between two consecutive checkpoints.
 fn span(entry: &Entry, newer: &Entry) -> Option<Range<LogPosition>> {
-    match (entry.place, newer.place) {
-        (Place::After(from), Place::After(to)) => Some(from..to),
-        _ => None,
+    match entry.place {
+        Place::After(from) => Some(from..newer.place.position()),
+        Place::BeforeInput(_) => None,
     }
+}
+
+/// Returns the position of the state at a checkpoint, where its run paused if it did. Returns `None` for the newest
+/// checkpoint that clients see, which is where the thread stands.
+pub(crate) async fn earlier_position(app: &App, info: &ThreadInfo, checkpoint: &str) -> Result<Option<LogPosition>> {
+    let entries = app.entries(info).await?;
+    let (index, entry) = entries.find(checkpoint)?;
+    let Some(newer) = index.checked_sub(1).and_then(|newer| entries.newest_first().nth(newer)) else {
+        return Ok(None);
+    };
+    if shown_entries(&entries, info).next().is_some_and(|newest| newest.place == entry.place) {
+        return Ok(None);
+    }
+    let pauses = pauses(app, info, &[(entry, Some(newer))]).await?;
+    Ok(Some(pauses.first().copied().or(entry.state).unwrap_or(0)))
 }
 
 /// Returns the positions at which runs were interrupted between these checkpoints.
@@ -113,18 +129,18 @@ fn shown(
     };
     let failed = ThreadRecord::read(info).error.filter(|_| newest);
     let error = failed.as_ref().and_then(|error| error.get("message"));
-    let task = |id: String, name: &str, interrupts: Value| {
+    let task = |id: String, name: &str, interrupts: Value, checkpoint: Value| {
         json!({
             "id": id, "name": name, "path": ["__pregel_pull", name], "error": error, "interrupts": interrupts,
-            "checkpoint": null, "state": null, "result": null,
+            "checkpoint": checkpoint, "state": null, "result": null,
         })
     };
+    let of_agent = |open: &OpenInterrupt| open.path.get(..1).map_or(Value::Null, |path| checkpoint_of(&info.id, path));
     let tasks: Vec<Value> = if open.is_empty() {
-        let one =
-            |name: &&str| task(crate::ids::derived(&[&info.id, &entry.place.id(), name]).to_string(), name, json!([]));
-        next.iter().map(one).collect()
+        let id = |name: &str| crate::ids::derived(&[&info.id, &entry.place.id(), name]).to_string();
+        next.iter().map(|name| task(id(name), name, json!([]), Value::Null)).collect()
     } else {
-        open.iter().map(|open| task(open.task.clone(), "tools", json!([open.to_json()]))).collect()
+        open.iter().map(|open| task(open.task.clone(), "tools", json!([open.to_json()]), of_agent(open))).collect()
     };
     let shown = match loaded {
         Some(loaded) => values(&loaded.state)?,
@@ -190,12 +206,7 @@ impl<'a> RunMetadata<'a> {
             return Ok(known.clone());
         }
         let found = match runs::find(self.app, self.thread, run).await {
-            Ok(record) => {
-                let configured = record.kwargs.config.as_ref().and_then(|config| config.get("configurable"));
-                let configured = configured.and_then(Value::as_object).cloned().unwrap_or_default();
-                let plain = |(_, value): &(String, Value)| value.is_string() || value.is_number() || value.is_boolean();
-                configured.into_iter().filter(plain).chain(record.metadata).collect()
-            }
+            Ok(record) => record.shown_metadata(),
             // A state update has an id that names no run.
             Err(error) if error.is_not_found() || error.is_invalid() => Map::new(),
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! Threads with work left: stopped part way, or changed to such a state.
 
 use deepagents_core::interrupt::ActionRequests;
-use deepagents_core::journal::{RunStatus, ThreadInfo, load};
+use deepagents_core::journal::{LogPosition, RunStatus, ThreadInfo, load};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::Value;
@@ -20,10 +20,10 @@ pub(crate) async fn present_state(app: &App, info: &ThreadInfo) -> Result<State>
     })
 }
 
-/// Whether the state at the end of a thread's log has work left.
-pub(crate) async fn has_next(app: &App, info: &ThreadInfo) -> Result<bool> {
+/// Whether the state at a position of a thread's log, or at its end, has work left.
+pub(crate) async fn has_next(app: &App, info: &ThreadInfo, at: Option<LogPosition>) -> Result<bool> {
     let schema = app.threads_of(info)?.schema().clone();
-    let loaded = load(&*app.journal, &info.id, schema, None).await?;
+    let loaded = load(&*app.journal, &info.id, schema, at).await?;
     Ok(!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty())
 }
 

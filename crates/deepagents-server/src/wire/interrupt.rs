@@ -8,6 +8,7 @@ use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
 use crate::ids;
+use crate::json::set;
 
 /// A pending interrupt of a thread, as clients see it.
 pub(crate) struct OpenInterrupt {
@@ -43,11 +44,23 @@ pub(crate) fn open_interrupts(thread: &str, state: &State) -> Vec<OpenInterrupt>
             id: ids::derived(&[thread, &name]).simple().to_string(),
             task: ids::derived(&[thread, &name, "task"]).to_string(),
             path: first.map(|question| question.call.path.clone()).unwrap_or_default(),
-            value: inner.to_json(),
+            value: value(&inner),
             inner,
         }
     };
     Interrupt::group(open).into_iter().map(one).collect()
+}
+
+/// Serialises an interrupt. Some front ends find the configuration of a review by `actionName`.
+fn value(inner: &Interrupt) -> Value {
+    let mut value = inner.to_json();
+    for config in value.get_mut("review_configs").and_then(Value::as_array_mut).into_iter().flatten() {
+        for (name, other) in [("action_name", "actionName"), ("allowed_decisions", "allowedDecisions")] {
+            let same = config.get(name).cloned();
+            set(config, other, same);
+        }
+    }
+    value
 }
 
 /// Parses a client's response: `{"decisions": […]}` for the only interrupt or for all in order, or an object that maps

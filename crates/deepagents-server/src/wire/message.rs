@@ -4,6 +4,7 @@ use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, Us
 use serde_json::{Value, json};
 
 use super::as_sent;
+use super::sources::annotations;
 use crate::json::set;
 
 /// Serialises a message.
@@ -70,12 +71,12 @@ pub(crate) fn chunk_text(id: &str, text: &str) -> Value {
     })
 }
 
-/// Serialises content: as a string if it is only text, otherwise as a list of blocks.
+/// Serialises content: as a string if it is only text without sources, otherwise as a list of blocks.
 pub(super) fn content(blocks: &[Block]) -> Value {
     let shown: Vec<&Block> = blocks.iter().filter(|block| is_content(block)).collect();
     match shown.as_slice() {
         [] => "".into(),
-        [Block::Text(only)] => only.text.as_str().into(),
+        [Block::Text(only)] if annotations(only).is_empty() => only.text.as_str().into(),
         several => several.iter().map(|block| content_block(block)).collect(),
     }
 }
@@ -92,7 +93,14 @@ fn is_content(block: &Block) -> bool {
 /// Serialises a content block.
 pub(crate) fn content_block(block: &Block) -> Value {
     match block {
-        Block::Text(text) => json!({"type": "text", "text": text.text}),
+        Block::Text(text) => {
+            let mut block = json!({"type": "text", "text": text.text});
+            let sources = annotations(text);
+            if !sources.is_empty() {
+                set(&mut block, "annotations", sources);
+            }
+            block
+        }
         Block::Reasoning(reasoning) => json!({"type": "reasoning", "reasoning": reasoning.text}),
         Block::Media(media) => media_block(media),
         _ => Value::Null,

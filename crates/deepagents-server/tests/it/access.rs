@@ -195,6 +195,18 @@ async fn preflight(client: &Client, origin: &str) -> (StatusCode, bool) {
 }
 
 #[tokio::test]
+async fn public_pages_of_allowed_origins_may_call_a_server_of_a_private_network() {
+    let client = run(server(vec![]).origin("https://app.example.com")).await.0;
+    for (origin, allowed) in [("https://app.example.com", true), ("https://evil.example", false)] {
+        let request = client.http.request(Method::OPTIONS, format!("{}/threads", client.url)).header("origin", origin);
+        let request = request.header("access-control-request-method", "POST");
+        let answer = request.header("access-control-request-private-network", "true").send().await.unwrap();
+        let told = answer.headers().get("access-control-allow-private-network").is_some_and(|told| told == "true");
+        assert_eq!(told, allowed, "{origin}");
+    }
+}
+
+#[tokio::test]
 async fn only_pages_from_configured_origins_may_call() {
     let client = run(server(vec![]).origin("https://app.example.com")).await.0;
     assert_eq!(preflight(&client, "https://app.example.com").await, (StatusCode::OK, true));

@@ -1,10 +1,15 @@
 //! Interrupts and the responses to them.
 
-use deepagents::models::scripted::Turn;
+use std::sync::Arc;
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, tool_fn};
+use deepagents_core::store::MemoryStore;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Client, roles, say, serve};
+use crate::support::{City, Client, roles, say, serve, serve_on};
 
 #[tokio::test]
 async fn a_wrong_number_of_decisions_is_rejected_and_the_right_one_then_works() {
@@ -133,4 +138,39 @@ async fn an_edit_that_the_tool_does_not_take_is_refused_and_the_call_still_waits
     assert!(answer["detail"].as_str().unwrap().contains("city"), "{answer}");
     assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
     assert_eq!(roles(&client.post(&path, resume(json!({"city": "Rome"}))).await), ["human", "ai", "tool", "ai"]);
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_waiting_run_has_the_results_of_finished_calls_as_its_thread_has() {
+    let todos = json!({"todos": [{"content": "a", "status": "completed"}]});
+    let calls =
+        Turn::calls([("task", json!({"description": "ask", "subagent_type": "asker"})), ("write_todos", todos)]);
+    let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
+    let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let turns = [calls, Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked."), Turn::text("Done.")];
+    let builder = DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal.clone());
+    let builder = builder.tool(book).interrupt_on(asks).sub_agent(SubAgentSpec::new("asker", "Asks."));
+    let client = serve_on(builder.build().unwrap(), journal, Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/runs/wait");
+    let values = client.post(&path, say("go")).await;
+    let state = client.get(&format!("/threads/{id}/state")).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool"], "{values}");
+    assert_eq!(values["messages"], state["values"]["messages"]);
+    let values = client.post(&path, told(&json!({"resume": {"decisions": [{"type": "approve"}]}}))).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "tool", "ai"], "{values}");
+    let ids = |list: &Value, key: &str| list.as_array().unwrap().iter().map(|one| one[key].clone()).collect::<Vec<_>>();
+    let calls = ids(&values["messages"][1]["tool_calls"], "id");
+    assert_eq!(ids(&json!([values["messages"][2], values["messages"][3]]), "tool_call_id"), calls);
+}
+
+#[tokio::test]
+async fn reviews_name_their_action_in_both_spellings() {
+    let (client, id, _) = waiting(booked()).await;
+    let thread = client.get(&format!("/threads/{id}")).await;
+    let asked = thread["interrupts"].as_object().unwrap().values().next().unwrap();
+    let config = &asked[0]["value"]["review_configs"][0];
+    assert_eq!((&config["action_name"], &config["actionName"]), (&json!("book"), &json!("book")), "{config}");
+    assert_eq!(config["allowed_decisions"], config["allowedDecisions"]);
 }

@@ -3,6 +3,7 @@
 
 mod a2a;
 mod access;
+mod addressed;
 mod approvals;
 mod at_once;
 mod budgets;
@@ -11,6 +12,7 @@ mod counted;
 mod crons;
 mod document;
 mod elsewhere;
+mod forms;
 mod histories;
 mod hooked;
 mod inputs;

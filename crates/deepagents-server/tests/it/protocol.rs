@@ -297,3 +297,17 @@ async fn commands_and_events_share_one_websocket() {
     }
     assert_eq!(words, ["running", "completed"]);
 }
+
+#[tokio::test]
+async fn messages_in_values_events_have_lists_of_blocks() {
+    let client = serve(vec![Turn::call("ls", json!({"path": "/"})).and_text("I look."), Turn::text("Done.")]).await;
+    let id = client.thread().await;
+    let flat = client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    let all = client.thread_events(&id, &json!({"channels": ["values", "lifecycle"]}), ends).await;
+    let last = all.iter().rev().find(|event| event["method"] == "values").unwrap();
+    let messages = &last["params"]["data"]["messages"];
+    assert_eq!(messages[0]["content"], json!([{"type": "text", "text": "hi"}]));
+    let call = &flat["messages"][1]["tool_calls"][0];
+    assert_eq!(messages[1]["content"], json!([{"type": "text", "text": "I look."}, call]), "{messages}");
+    assert_eq!(&messages[1]["tool_calls"][0], call);
+}

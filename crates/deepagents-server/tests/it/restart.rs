@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use deepagents::Journal;
 use deepagents::models::scripted::Turn;
-use deepagents_core::store::Store;
+use deepagents::{Journal, MemoryJournal};
+use deepagents_core::store::{MemoryStore, Store};
 use deepagents_persist::Sqlite;
 use serde_json::json;
 
@@ -29,6 +29,24 @@ async fn a_run_accepted_by_an_earlier_version_runs_after_a_restart() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_thread_stream_from_the_start_includes_the_runs_of_an_earlier_process() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let first = serve_on(agent(vec![Turn::text("Hello.")], journal.clone()), journal.clone(), store.clone()).await;
+    let id = first.thread().await;
+    first.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    let second = serve_on(agent(vec![], journal.clone()), journal, store).await;
+    for last in ["-1", "0"] {
+        let request = second.http.get(format!("{}/threads/{id}/stream", second.url)).header("last-event-id", last);
+        let (mut response, mut text) = (request.send().await.unwrap(), String::new());
+        while !text.contains("run_done") {
+            text.push_str(std::str::from_utf8(&response.chunk().await.unwrap().unwrap()).unwrap());
+        }
+        assert!(text.contains("Hello."), "{text}");
+    }
 }
 
 async fn made_after_restart(between: impl AsyncFnOnce(&dyn Store)) {

@@ -354,3 +354,74 @@ async fn a_clients_message_is_returned_unchanged_and_the_model_gets_its_content(
         }
     }
 }
+
+#[tokio::test]
+async fn a_fresh_thread_whose_state_was_written_runs_the_model_without_an_input() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let made = client.post("/threads", json!({"metadata": {"graph_id": "agent"}})).await;
+    let place = format!("/threads/{}", made["thread_id"].as_str().unwrap());
+    let said = json!({"values": {"messages": [{"role": "user", "content": "say hello"}]}});
+    client.post(&format!("{place}/state"), said).await;
+    assert_eq!(client.get(&format!("{place}/state")).await["next"], json!(["model"]));
+    let values = client.post(&format!("{place}/runs/wait"), json!({"assistant_id": "agent", "input": null})).await;
+    assert_eq!(texts(&values), ["say hello", "Hello."], "{values}");
+}
+
+#[tokio::test]
+async fn an_answer_with_calls_written_by_hand_has_them_made_next() {
+    let client = serve(vec![Turn::text("Hello."), Turn::text("Looked.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    let call = json!({"id": "c1", "name": "write_todos", "args": {"todos": []}});
+    let answer = json!({"role": "assistant", "content": "", "tool_calls": [call]});
+    client.post(&format!("/threads/{id}/state"), json!({"values": {"messages": [answer]}})).await;
+    assert_eq!(client.get(&format!("/threads/{id}/state")).await["next"], json!(["tools"]));
+    let values = client.post(&format!("/threads/{id}/runs/wait"), json!({"assistant_id": "agent"})).await;
+    let last: Vec<&str> = values["messages"].as_array().unwrap().iter().map(|m| m["type"].as_str().unwrap()).collect();
+    assert_eq!((last, texts(&values).pop().unwrap()), (vec!["human", "ai", "ai", "tool", "ai"], "Looked.".to_owned()));
+}
+
+#[tokio::test]
+async fn states_are_written_as_the_input_and_copied_into_new_checkpoints() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let step = |values: Value, node: &str| json!({"updates": [{"values": values, "as_node": node}]});
+    let said = json!({"messages": [{"role": "user", "content": "one"}]});
+    let steps = json!([step(said, "__input__"), step(Value::Null, "__copy__")]);
+    let made = client.post("/threads", json!({"metadata": {"graph_id": "agent"}, "supersteps": steps})).await;
+    let place = format!("/threads/{}", made["thread_id"].as_str().unwrap());
+    assert_eq!(texts(&made["values"]), ["one"], "{made}");
+    let state = client.get(&format!("{place}/state")).await;
+    assert_eq!((&state["metadata"]["source"], &state["next"]), (&json!("fork"), &json!(["model"])), "{state}");
+    let values = client.post(&format!("{place}/runs/wait"), json!({"assistant_id": "agent"})).await;
+    assert_eq!(texts(&values), ["one", "One."], "{values}");
+    let copied = json!({"as_node": "__copy__", "checkpoint": state["checkpoint"]});
+    client.post(&format!("{place}/state"), copied).await;
+    let again = client.get(&format!("{place}/state")).await;
+    assert_eq!((texts(&again["values"]), &again["next"]), (vec!["one".to_owned()], &json!(["model"])), "{again}");
+    let values = client.post(&format!("{place}/runs/wait"), json!({"assistant_id": "agent"})).await;
+    assert_eq!(texts(&values), ["one", "Two."], "{values}");
+    let changed = json!({"as_node": "__copy__", "values": {"messages": [{"role": "user", "content": "x"}]}});
+    let (status, _) = client.send(Method::POST, &format!("{place}/state"), &changed).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test]
+async fn files_given_as_texts_have_times_and_can_all_be_replaced() {
+    let client = serve(["One.", "Two."].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let place = format!("/threads/{id}/state");
+    let files = async || client.get(&place).await["values"]["files"].clone();
+    client.post(&place, json!({"values": {"files": {"/a.txt": "one", "/b.txt": "two"}}})).await;
+    let first = files().await;
+    assert!(first["/a.txt"]["created_at"].is_string(), "{first}");
+    client.post(&place, json!({"values": {"files": {"/a.txt": "three"}}})).await;
+    let second = files().await;
+    assert_eq!((&second["/a.txt"]["content"], &second["/b.txt"]), (&json!("three"), &first["/b.txt"]));
+    assert_eq!(second["/a.txt"]["created_at"], first["/a.txt"]["created_at"]);
+    client.post(&place, json!({"values": {"files": {"__overwrite__": {"/c.txt": "four"}}}})).await;
+    assert_eq!(files().await.as_object().unwrap().keys().collect::<Vec<_>>(), ["/c.txt"]);
+    let mut body = say("hi");
+    body["input"]["files"] = json!({"type": "__overwrite__", "value": {"/d.txt": "five"}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), body).await;
+    assert_eq!(values["files"].as_object().unwrap().keys().collect::<Vec<_>>(), ["/d.txt"]);
+}

@@ -120,3 +120,27 @@ async fn who_searches_among_the_threads_of_others_finds_their_own() {
     assert_eq!(root.post("/threads/count", json!({})).await, 1201);
     assert_eq!(ada.post("/threads/count", json!({"metadata": {"deepagents_owner": "root"}})).await, 0);
 }
+
+#[tokio::test]
+async fn a_store_filter_compares_nested_objects_field_by_field_and_numbers_by_value() {
+    let store = Arc::new(MemoryStore::default());
+    let journal: Arc<dyn Journal> = Arc::new(deepagents::MemoryJournal::new());
+    let client = serve_on(agent(vec![], journal.clone()), journal, store).await;
+    let value = json!({"meta": {"lang": "en", "n": 1.0, "in": {"a": 1, "b": 2}}, "n": 1.0, "dotted": {"a.b": 1}});
+    let item = json!({"namespace": ["a"], "key": "k", "value": value});
+    assert!(client.send(Method::PUT, "/store/items", &item).await.0.is_success());
+    for (filter, found) in [
+        (json!({"meta": {"lang": "en"}}), 1),
+        (json!({"meta": {"lang": "de"}}), 0),
+        (json!({"meta": {"lang": "en", "n": {"$gt": 0}}}), 1),
+        (json!({"meta": {"in": {"b": 2}}}), 1),
+        (json!({"meta": {"in": {"c": 2}}}), 0),
+        (json!({"n": 1}), 1),
+        (json!({"n": 2}), 0),
+        (json!({"dotted": {"a.b": 1}}), 1),
+    ] {
+        let body = json!({"namespace_prefix": ["a"], "filter": filter});
+        let items = client.post("/store/items/search", body).await["items"].as_array().unwrap().len();
+        assert_eq!(items, found, "{filter}");
+    }
+}

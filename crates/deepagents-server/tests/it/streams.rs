@@ -4,13 +4,13 @@ use axum::http::Method;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{DeepAgent, Journal, MemoryJournal, ModelError};
-use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::message::{AssistantMessage, Block, Origin, ProviderBlock, ProviderItem, Reasoning};
 use deepagents_core::model::{ChatModel, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::store::MemoryStore;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -219,4 +219,126 @@ async fn text_of_an_aborted_answer_is_not_prepended_to_the_next() {
     let whole = all.iter().filter(|(name, data)| name == "messages/partial" && data[0]["id"] == kept);
     let whole: Vec<&Value> = whole.map(|(_, data)| &data[0]["content"]).collect();
     assert_eq!(whole, ["Good", "Good day", "Good day"]);
+}
+
+/// Returns the text of each message in a stream's `messages` events, by id.
+fn said_by_id(all: &[(String, Value)]) -> BTreeMap<String, String> {
+    let mut said: BTreeMap<String, String> = BTreeMap::new();
+    for (_, data) in all.iter().filter(|(name, data)| name == "messages" && data[0]["type"] == "AIMessageChunk") {
+        let text = data[0]["content"].as_str().unwrap_or_default();
+        said.entry(data[0]["id"].as_str().unwrap().to_owned()).or_default().push_str(text);
+    }
+    said
+}
+
+#[tokio::test]
+async fn an_answer_of_several_texts_is_streamed_once() {
+    let search = ProviderBlock { native: ProviderItem::new(json!({"type": "server_tool_use", "id": "s1"})) };
+    let thought = |text: &str| Block::Reasoning(Reasoning { text: text.to_owned(), native: None });
+    for blocks in [
+        vec![Block::text("Rome is old. "), Block::text("It is big.")],
+        vec![Block::text("Rome is old. "), Block::ProviderItem(search), Block::text("It is big.")],
+        vec![thought("Hm. "), thought("Yes."), Block::text("Rome is old. "), Block::text("It is big.")],
+    ] {
+        let client = serve(vec![Turn::blocks(blocks.clone())]).await;
+        let thread = client.thread().await;
+        let all = events(&client, &thread, json!(["messages-tuple", "messages"]), "rome").await;
+        let said = said_by_id(&all);
+        assert_eq!(said.values().collect::<Vec<_>>(), ["Rome is old. It is big."], "{blocks:?}: {all:?}");
+        let ended = |event: &Value| event["params"]["data"]["event"] == "completed";
+        let told = client.thread_events(&thread, &json!({"channels": ["messages", "lifecycle"]}), ended).await;
+        let pieces = told.iter().filter_map(|event| event["params"]["data"]["delta"]["text"].as_str());
+        assert_eq!(pieces.collect::<String>(), "Rome is old. It is big.", "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn results_that_middlewares_give_are_streamed() {
+    let todos = || ("write_todos", json!({"todos": []}));
+    let client = serve(vec![Turn::calls([todos(), todos()]), Turn::text("Once, then.")]).await;
+    let thread = client.thread().await;
+    let all = events(&client, &thread, json!(["messages-tuple", "updates", "values"]), "plan").await;
+    let answered: Vec<&Value> =
+        all.iter().filter(|(_, data)| data[0]["type"] == "tool").map(|(_, data)| data).collect();
+    let last = &all.iter().rev().find(|(name, _)| name == "values").unwrap().1;
+    let ids = |calls: &Value, key: &str| {
+        calls.as_array().unwrap().iter().filter_map(|one| one[key].as_str().map(str::to_owned)).collect::<BTreeSet<_>>()
+    };
+    let told: BTreeSet<String> =
+        answered.iter().map(|data| data[0]["tool_call_id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(told, ids(&last["messages"][1]["tool_calls"], "id"), "{all:?}");
+    assert!(answered.iter().all(|data| data[1]["langgraph_node"] == "tools"));
+    let updated = all.iter().filter(|(name, data)| name == "updates" && data.get("tools").is_some());
+    assert_eq!(updated.count(), 2, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_an_input_supersedes_has_its_result_in_the_stream_of_that_input() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Fine.")]).await;
+    let thread = client.thread().await;
+    client.post(&format!("/threads/{thread}/runs/wait"), say("book")).await;
+    let all = events(&client, &thread, json!(["messages-tuple"]), "no, rather not").await;
+    let results: Vec<&Value> =
+        all.iter().filter(|(_, data)| data[0]["type"] == "tool").map(|(_, data)| &data[0]).collect();
+    assert_eq!(results.len(), 1, "{all:?}");
+    assert_eq!((&results[0]["name"], &results[0]["status"]), (&json!("book"), &json!("error")));
+    // What a client sends is not returned to it.
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Fine.")]).await;
+    let thread = client.thread().await;
+    let waiting = client.post(&format!("/threads/{thread}/runs/wait"), say("book")).await;
+    let call = &waiting["messages"][1]["tool_calls"][0]["id"];
+    let mut body = json!({"assistant_id": "agent", "stream_mode": ["messages-tuple"]});
+    body["input"] = json!({"messages": [{"role": "tool", "tool_call_id": call, "content": "by hand"}]});
+    let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    assert!(all.iter().all(|(_, data)| data[0]["type"] != "tool"), "{all:?}");
+}
+
+#[tokio::test]
+async fn messages_and_checkpoints_in_streams_carry_the_runs_tags_and_metadata() {
+    let client = serve(vec![Turn::text("Hi.")]).await;
+    let thread = client.thread().await;
+    let mut body = say("hi");
+    body["metadata"] = json!({"mine": 1});
+    body["config"] = json!({"tags": ["a"], "configurable": {"user": "u1"}});
+    body["stream_mode"] = json!(["messages-tuple", "checkpoints"]);
+    let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    for (name, metadata) in all.iter().filter_map(|(name, data)| match name.as_str() {
+        "messages" => Some((name, &data[1])),
+        "checkpoints" => Some((name, &data["metadata"])),
+        _ => None,
+    }) {
+        assert_eq!((&metadata["mine"], &metadata["user"]), (&json!(1), &json!("u1")), "{name} {metadata}");
+        assert!(name == "checkpoints" || metadata["tags"] == json!(["a"]), "{metadata}");
+    }
+}
+
+#[tokio::test]
+async fn the_stream_of_a_run_that_is_gone_is_empty() {
+    let client = serve(vec![]).await;
+    let thread = client.thread().await;
+    let none = "00000000-0000-4000-8000-000000000000";
+    let path = format!("/threads/{thread}/runs/{none}/stream");
+    assert_eq!(client.text_of(Method::GET, &path, &json!({})).await, (reqwest::StatusCode::OK, String::new()));
+    for (path, status) in
+        [(format!("/threads/{none}/runs/{none}/stream"), 404), (format!("/threads/{thread}/runs/nope/stream"), 422)]
+    {
+        assert_eq!(client.send(Method::GET, &path, &json!({})).await.0, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn providers_have_the_names_that_langchain_gives_them() {
+    for (model, provider) in [("openai-chat:x", "openai"), ("google:x", "google_genai"), ("anthropic:x", "anthropic")] {
+        let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+        let (service, name) = model.split_once(':').unwrap();
+        let origin = Origin { provider: service.to_owned(), model: name.to_owned(), ..Origin::default() };
+        let answer = AssistantMessage { origin: Some(origin), ..AssistantMessage::new(vec![Block::text("Hi.")]) };
+        let answer = ModelEvent::Finished(Box::new(ModelOutput::new(answer)));
+        let model = ScriptedModel::new([Turn::raw([Ok(answer)])]).with_name(model);
+        let agent = DeepAgent::builder().model(model).journal(journal.clone()).build().unwrap();
+        let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;
+        let all = events(&client, &client.thread().await, json!(["messages-tuple"]), "hi").await;
+        let (_, data) = all.iter().find(|(name, _)| name == "messages").unwrap();
+        assert_eq!((&data[1]["ls_provider"], &data[1]["ls_model_name"]), (&json!(provider), &json!("x")), "{data}");
+    }
 }

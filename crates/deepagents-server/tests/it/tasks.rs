@@ -153,3 +153,77 @@ async fn checkpoints_in_a_stream_match_those_in_the_history() {
     assert_eq!(streamed, known);
     assert_eq!((known[0].1, known[0].2), (&json!(-1), &json!(null)));
 }
+
+#[tokio::test]
+async fn a_sub_agents_interrupt_is_in_its_own_values_and_those_of_the_thread() {
+    let delegate = Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}));
+    let client = serving(vec![delegate, Turn::call("book", json!({"city": "Oslo"}))]).await;
+    let thread = client.thread().await;
+    let events = streamed(&client, &thread, json!(["values", "updates"]), say("go")).await;
+    let asked: Vec<(&str, &Value)> = events
+        .iter()
+        .filter(|(_, data)| data["__interrupt__"].as_array().is_some_and(|asked| !asked.is_empty()))
+        .map(|(name, data)| (name.split('|').next().unwrap(), &data["__interrupt__"][0]["id"]))
+        .collect();
+    let names: Vec<&str> = asked.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["updates", "values", "updates", "values"], "{events:?}");
+    assert!(asked.iter().all(|(_, id)| *id == asked[0].1), "{asked:?}");
+    let below: Vec<&String> =
+        events.iter().map(|(name, _)| name).filter(|name| name.starts_with("values|tools:")).collect();
+    assert!(!below.is_empty(), "{events:?}");
+}
+
+#[tokio::test]
+async fn the_state_of_a_waiting_sub_agent_is_found_in_its_task_and_by_its_namespace() {
+    let delegate = Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}));
+    let client = serving(vec![delegate, Turn::call("book", json!({"city": "Oslo"}))]).await;
+    let thread = client.thread().await;
+    let events = streamed(&client, &thread, json!(["values"]), say("go")).await;
+    let below = events.iter().find_map(|(name, _)| name.strip_prefix("values|")).unwrap();
+    let place = format!("/threads/{thread}/state");
+    let state = client.get(&place).await;
+    let task = &state["tasks"][0];
+    assert_eq!((&task["checkpoint"]["checkpoint_ns"], &task["state"]), (&json!(below), &json!(null)), "{state}");
+    let whole = client.get(&format!("{place}?subgraphs=true")).await;
+    let own = &whole["tasks"][0]["state"];
+    assert_eq!(own["values"]["messages"][0]["content"], "Book it.", "{whole}");
+    assert_eq!(own["values"]["messages"][1]["name"], "booker", "{whole}");
+    assert_eq!((&own["next"], &own["interrupts"]), (&json!(["tools"]), &state["interrupts"]));
+    let at = json!({"checkpoint": {"checkpoint_ns": below}});
+    assert_eq!(&client.post(&format!("{place}/checkpoint"), at).await, own);
+    let newest = json!({"checkpoint": {"checkpoint_id": state["checkpoint_id"]}, "subgraphs": true});
+    assert_eq!(client.post(&format!("{place}/checkpoint"), newest).await["tasks"], whole["tasks"]);
+    let unknown = json!({"checkpoint": {"checkpoint_ns": "tools:none"}});
+    let (status, _) = client.send(Method::POST, &format!("{place}/checkpoint"), &unknown).await;
+    assert_eq!(status.as_u16(), 404);
+}
+
+#[tokio::test]
+async fn the_recursion_limit_applies_to_each_agent_by_itself() {
+    let delegate = || ("task", json!({"description": "count", "subagent_type": "booker"}));
+    let count = |city: &str| Turn::call("count", json!({"city": city}));
+    let turns = [
+        Turn::calls([delegate()]),
+        count("Oslo"),
+        count("Rome"),
+        Turn::text("Counted."),
+        Turn::calls([delegate()]),
+        count("Turin"),
+        count("Paris"),
+        Turn::text("Counted."),
+        Turn::text("Done."),
+    ];
+    let client = serving(turns.into()).await;
+    let mut body = say("go");
+    body["config"] = json!({"recursion_limit": 8});
+    let values = client.post("/runs/wait", body).await;
+    let last = values["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["content"], "Done.", "{values}");
+    // A sub-agent at its limit gives its agent a result.
+    let turns = [Turn::calls([delegate()]), count("Oslo"), count("Rome"), count("Turin"), Turn::text("Done.")];
+    let client = serving(turns.into()).await;
+    let mut body = say("go");
+    body["config"] = json!({"recursion_limit": 6});
+    let values = client.post("/runs/wait", body).await;
+    assert_eq!(values["messages"].as_array().unwrap().last().unwrap()["content"], "Done.", "{values}");
+}

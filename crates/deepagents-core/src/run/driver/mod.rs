@@ -92,8 +92,10 @@ impl Driver {
         let above = setting.above.or_else(|| input.above.clone());
         let budget =
             BudgetTracker::new(above, input.budget.clone(), &parts.budget).tracked_under(setting.tracked_under);
+        let of_main = setting.root.as_ref().and_then(|main| main.agent_calls);
         let shared = Arc::new(Shared {
             thread: input.thread.clone(),
+            agent_calls: input.agent_calls.or(of_main),
             path: setting.path,
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
@@ -102,7 +104,12 @@ impl Driver {
         });
         let control = shared.events.control();
         let registered = control.map(|all| all.agents.register(shared.path.clone(), shared.cancel.clone()));
-        let max_model_calls = own_limit(&input).unwrap_or(parts.max_model_calls);
+        let own = own_limit(&input);
+        let is_below = matches!(setting.place, Place::Below(_));
+        let max_model_calls = match shared.agent_calls {
+            Some(limit) => limit.min(own.unwrap_or(if is_below { parts.max_model_calls } else { u32::MAX })),
+            None => own.unwrap_or(parts.max_model_calls),
+        };
         let mut driver = Box::new(Self {
             state: State::new(parts.schema.clone()),
             machine: Machine::new(0, max_model_calls),
@@ -111,7 +118,7 @@ impl Driver {
             open: Open::default(),
             children: BTreeMap::new(),
             paused: Vec::new(),
-            is_below: matches!(setting.place, Place::Below(_)),
+            is_below,
             begun: false,
             logged_step: None,
             queued_events: Vec::new(),
@@ -211,9 +218,9 @@ impl Driver {
         };
         result = result.and_then(|stop| kept.map(|()| stop));
         let mut state = None;
-        if self.is_below && stays_open {
+        if stays_open {
             result = result.and_then(|stop| {
-                state = Some(self.state_with_waiting()?);
+                state = Some(if self.is_below { self.state_with_waiting()? } else { self.settled_state()? });
                 Ok(stop)
             });
         }

@@ -107,6 +107,10 @@ impl Driver {
         if let Some(limit) = own_limit {
             self.machine.set_limit(limit);
         }
+        if let Some(calls) = self.shared.agent_calls {
+            let limit = self.machine.calls().saturating_add(calls);
+            self.machine.set_limit(own_limit.map_or(limit, |own| own.min(limit)));
+        }
         if has_calls_under_way(&self.machine) {
             (self.open, self.children) = (left.open, left.children);
         } else {

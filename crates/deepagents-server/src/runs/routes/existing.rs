@@ -105,7 +105,14 @@ pub(super) async fn join_stream(
 ) -> Result<Response> {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let modes = Some(query.all::<StreamMode>("stream_mode")?).filter(|modes| !modes.is_empty());
-    let record = known(&app, &thread, &run).await?;
+    let record = match known(&app, &thread, &run).await {
+        // A client that reconnects to a run that is gone has read all there is. Its thread must be there.
+        Err(error) if error.is_not_found() => {
+            app.thread(&thread).await?;
+            return Ok((STREAM_HEADERS, String::new()).into_response());
+        }
+        record => record?,
+    };
     let live = match others::live(&app, &record).await? {
         Some(live) => Some(live),
         None if record.kwargs.stream_resumable && last.is_some() => past(&app, &record).await?,
@@ -134,8 +141,13 @@ pub(super) async fn thread_stream(
     if modes.is_empty() {
         modes.push(ThreadStreamMode::RunModes);
     }
-    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()).and_then(EventId::read);
-    let feed = Feed::open(&app, &thread, last.map(|(id, _)| id.position)).await?;
+    let asked = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let last = asked.and_then(EventId::read);
+    let from = match asked {
+        Some("-1" | "0") => Some(0),
+        _ => last.map(|(id, _)| id.position),
+    };
+    let feed = Feed::open(&app, &thread, from).await?;
     let events = all_runs(feed, app.state_updates.subscribe(), modes, last);
     Ok((STREAM_HEADERS, HttpBody::from_stream(events)).into_response())
 }

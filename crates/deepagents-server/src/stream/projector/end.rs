@@ -34,7 +34,8 @@ impl Projector {
             all
         });
         for (path, asked) in by_agent.into_iter().filter(|(path, _)| !path.is_empty()) {
-            self.push(&path, Kind::Interrupted(asked));
+            self.push(&path, Kind::Interrupted(asked.clone()));
+            self.show_values(&path, asked);
             self.push(&path, Kind::AgentEnded(RunEnd::Interrupted));
         }
         let asked: Vec<Value> = open.iter().map(|open| open.to_json()).collect();

@@ -8,7 +8,7 @@ mod end;
 mod records;
 mod tasks;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use deepagents::{Event, EventKind, EventStream};
@@ -37,6 +37,8 @@ pub(crate) struct Projector {
     calls: HashMap<CallId, String>,
     /// The interrupts pending where reading began.
     asked: Vec<OpenInterrupt>,
+    /// The ids of the results that the thread had, or that have been shown.
+    results: HashSet<String>,
     numbers: Numbers,
 }
 
@@ -81,7 +83,9 @@ impl Projector {
         let numbers = Numbers { record: EventId::FIRST, live: EventId::FIRST_LIVE };
         let (run, agents, calls) = (run.clone(), HashMap::new(), HashMap::new());
         let asked = open_interrupts(&run.thread, replay.state());
-        let mut projector = Self { run, replay, agents, calls, asked, numbers };
+        let had = replay.state().messages().iter().filter(|message| message.as_tool().is_some());
+        let results = had.map(|message| message.id().to_owned()).collect();
+        let mut projector = Self { run, replay, agents, calls, asked, results, numbers };
         // Checkpoint numbers continue from those of earlier runs.
         if from > 0 {
             let entries = app.entries(&info).await?;

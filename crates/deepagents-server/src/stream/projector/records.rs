@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::stream::checkpoint::{ReachedCheckpoint, next_tasks, start_task};
 use crate::stream::event::{Kind, RunEnd};
 use crate::stream::task::{Changes, TaskEnd};
+use crate::wire::open_interrupts;
 
 /// The node that interrupts before calls, as named by the LangGraph server.
 const ASKS: &str = "HumanInTheLoopMiddleware.after_model";
@@ -48,6 +49,9 @@ impl Projector {
             Record::ToolsCommitted { .. } => self.view(path).changed = true,
             Record::Rewind { .. } => {
                 let position = self.replay.position();
+                if path.is_empty() {
+                    self.asked = open_interrupts(&self.run.thread, self.replay.state());
+                }
                 let view = self.view(path);
                 view.changed = true;
                 view.checkpoints.rewound(position);
@@ -71,8 +75,12 @@ impl Projector {
     fn updated(&mut self, path: &[String], update: RecordUpdate) -> Result<()> {
         let update = self.resolve(update)?;
         self.view(path).changed = true;
-        for answer in answers(&update) {
-            self.answered(path, &answer);
+        for message in put(&update) {
+            match &*message {
+                Message::Assistant(answer) => self.answered(path, answer),
+                Message::Tool(result) => self.result_added(path, result),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -156,7 +164,33 @@ impl Projector {
         args.map_or(Value::Null, |call| call.args.clone())
     }
 
+    /// Handles a result that no call returned: of a middleware, or one which says that the call was not made. Results
+    /// that a client sent are not shown to it.
+    fn result_added(&mut self, path: &[String], result: &ToolMessage) {
+        let is_sent = self.view(path).checkpoints.has_begun() && !result.is_synthetic;
+        if is_sent || !self.results.insert(result.id.clone()) {
+            return;
+        }
+        let Some(call) = self.call_answered_by(path, result) else { return };
+        let result = Arc::new(result.clone());
+        self.push(path, Kind::ToolFinished { call, message: result.clone() });
+        let changes = Arc::new(Changes { message: Message::Tool((*result).clone()), channels: None });
+        self.push(path, Kind::Updated { node: "tools", changes });
+    }
+
+    /// Finds the call that a result answers: one of the answer before it.
+    fn call_answered_by(&self, path: &[String], result: &ToolMessage) -> Option<CallId> {
+        let messages = self.replay.agent_state(path)?.messages();
+        let at = messages.iter().position(|message| message.id() == result.id)?;
+        let mut before: Vec<&AssistantMessage> =
+            messages.iter().take(at).filter_map(|message| message.as_assistant()).collect();
+        let index = before.pop()?.call_ids().position(|id| id == result.call_id)?;
+        let (turn, index) = (u32::try_from(before.len()).ok()?, u32::try_from(index).ok()?);
+        Some(CallId { path: path.to_vec(), turn, index })
+    }
+
     fn tool_finished(&mut self, path: &[String], call: &CallId, result: &Arc<ToolMessage>, update: &Update) {
+        self.results.insert(result.id.clone());
         let failed = || RunEnd::Failed(text_of(result));
         let end = if result.is_error { failed() } else { RunEnd::Completed };
         let ended = self.agents.iter().filter(|(_, view)| view.call.as_ref() == Some(call));
@@ -219,9 +253,9 @@ fn text_of(result: &ToolMessage) -> String {
     texts.collect()
 }
 
-fn answers(update: &Update) -> Vec<AssistantMessage> {
+fn put(update: &Update) -> Vec<Arc<Message>> {
     let put = update.get::<MessagesChannel>().flatten().filter_map(|op| match op {
-        MessageOp::Put(message) => message.as_assistant().cloned(),
+        MessageOp::Put(message) => Some(message.clone()),
         _ => None,
     });
     put.collect()
