@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
-use deepagents_core::model::{ChatModel, ModelEvent, ModelRequest, ModelSettings};
+use deepagents_core::model::{ChatModel, ModelEvent, ModelRequest};
 use deepagents_models::{Anthropic, ClientPool, ModelConfig, Registry, RetryPolicy};
 use futures_util::StreamExt;
 use hyper::body::Incoming;
@@ -112,7 +112,7 @@ async fn a_calls_own_timeout_covers_the_wait_for_its_turn() {
     let first = calls(&model, 1);
     server.has_open(1).await;
     let mut request = ModelRequest::new("x");
-    request.settings = ModelSettings { timeout: Some(Duration::from_millis(20)), ..ModelSettings::default() };
+    request.settings.timeout = Some(Duration::from_millis(20));
     let error = model.invoke(request).await.unwrap_err();
     assert!(error.to_string().contains("settings.timeout"), "{error}");
     assert_eq!(server.most.load(Ordering::SeqCst), 1, "it was not sent");
