@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::model::{ModelProfile, OutputSchema, ToolSpec};
+use crate::model::{ModelProfile, ModelRequest, OutputSchema, ToolChoice, ToolSpec};
 use crate::schema::{SchemaCheck, has_alternatives, value_schema_of};
 
 /// A format for the structured answer of a run.
@@ -113,7 +113,26 @@ impl ResponseFormat {
         }
     }
 
-    pub(crate) fn tool_spec(&self) -> ToolSpec {
+    /// Requests the answer through a tool.
+    pub(crate) fn offer_tool(&self, request: &mut ModelRequest) {
+        let spec = self.tool_spec();
+        let at = request.tools.partition_point(|tool| tool.name < spec.name);
+        request.tools.insert(at, Arc::new(spec));
+        request.tool_choice = ToolChoice::Any;
+    }
+
+    /// Requests the answer through a tool in place of the provider, if a model cannot be asked for it in that way: a
+    /// middleware may call another model than the agent's own.
+    pub(crate) fn fit(&self, request: &mut ModelRequest, profile: &ModelProfile) {
+        let is_requested = request.output_schema.as_ref() == Some(&self.schema);
+        let is_taken = request.tools.iter().any(|tool| tool.name == self.schema.name);
+        if is_requested && !is_taken && self.by_tool(profile) {
+            request.output_schema = None;
+            self.offer_tool(request);
+        }
+    }
+
+    fn tool_spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.schema.name.clone(),
             description: "Gives your final answer in the shape that was asked for. Call it once, when you are done."

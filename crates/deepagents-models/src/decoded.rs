@@ -27,7 +27,7 @@ impl Decoded {
         (usage, reported): (Usage, Value),
     ) -> Self {
         let message = AssistantMessage { id, content, usage: Some(usage), ..AssistantMessage::default() };
-        Self { output: ModelOutput { message, usage, stop }, stop: word, usage: reported }
+        Self { output: ModelOutput { message, usage, stop, price: None }, stop: word, usage: reported }
     }
 
     /// Sets the model that responded.
@@ -53,6 +53,7 @@ pub(crate) fn openai_usage(reported: &Value, [input, output]: [&str; 2]) -> Usag
         cache_read: cached.or_else(|| count("/cached_tokens")).unwrap_or_default(),
         cache_write: detail(input, "cache_write_tokens").unwrap_or_default(),
         reasoning,
+        ..Usage::default()
     }
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn openai_usage(reported: &Value, [input, output]: [&str; 2]) -> Usag
 pub(crate) fn usage_without_cache(reported: &Value, names: [&str; 4]) -> Usage {
     let [input, output, cache_read, cache_write] = names.map(|name| count(reported, name));
     let input = input.saturating_add(cache_read).saturating_add(cache_write);
-    Usage { input, output, cache_read, cache_write, reasoning: 0 }
+    Usage { input, output, cache_read, cache_write, ..Usage::default() }
 }
 
 /// Reads a report of Google, which counts tokens of tools beside the input and thoughts beside the output. The names are
@@ -69,5 +70,5 @@ pub(crate) fn usage_without_cache(reported: &Value, names: [&str; 4]) -> Usage {
 pub(crate) fn google_usage(reported: &Value, names: [&str; 5]) -> Usage {
     let [input, tools, cache_read, output, reasoning] = names.map(|name| count(reported, name));
     let (input, output) = (input.saturating_add(tools), output.saturating_add(reasoning));
-    Usage { input, output, cache_read, cache_write: 0, reasoning }
+    Usage { input, output, cache_read, reasoning, ..Usage::default() }
 }

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
+
+use crate::chain::{note_price, profile_for_any, request_for};
 
 /// How long a failed model is skipped.
 const COOL_DOWN: Duration = Duration::from_secs(60);
@@ -27,8 +29,12 @@ type PassesOn = dyn Fn(&ModelError) -> bool + Send + Sync;
 /// it applies to sub-agents too.
 ///
 /// Each provider receives the canonical form of what others produced. The
-/// [`extra`](deepagents_core::model::ModelSettings::extra) fields of a request are specific to the first model's
-/// provider and are removed for models of other providers.
+/// [`extra`](deepagents_core::model::ModelSettings::extra) fields and the [headers](ModelRequest::headers) of a request
+/// are specific to the first model's provider and are removed for models of other providers, except the headers of the
+/// trace. The [time limit](deepagents_core::model::ModelSettings::timeout) of a request is that of each model's call.
+///
+/// An answer is charged at the price of the model that gave it. The price in the [profile](ChatModel::profile) is the
+/// highest of all models, and unknown if that of one is.
 ///
 /// ```
 /// use deepagents_models::{Fallback, ModelConfig, Registry};
@@ -98,14 +104,14 @@ impl Fallback {
         first.into_iter().chain(later).collect()
     }
 
+    /// Returns the model that would be called now.
+    fn next_up(&self) -> Option<&Arc<dyn ChatModel>> {
+        self.models.get(self.order().front().copied().unwrap_or_default())
+    }
+
     /// Adapts the request for a model of the chain.
-    fn request_for(&self, at: usize, request: &ModelRequest) -> ModelRequest {
-        let provider = |at: usize| self.models.get(at).and_then(|model| Some(model.name().split_once(':')?.0));
-        let mut request = request.clone();
-        if provider(at) != provider(0) {
-            request.settings.extra.clear();
-        }
-        request
+    fn request_for(&self, model: &dyn ChatModel, request: &ModelRequest) -> ModelRequest {
+        request_for(model, self.models.first().map_or(model, |first| &**first), request)
     }
 
     /// Skips a model that failed for some time.
@@ -133,7 +139,8 @@ impl Call {
             Some(asked) => asked,
             None => {
                 let at = self.order.pop_front()?;
-                let events = self.chain.models.get(at)?.stream(self.chain.request_for(at, &self.request));
+                let model = self.chain.models.get(at)?;
+                let events = model.stream(self.chain.request_for(&**model, &self.request));
                 self.asked.insert((at, events))
             }
         };
@@ -154,11 +161,13 @@ impl Call {
                 self.asked = None;
                 Some(Err(error))
             }
-            Ok(ModelEvent::Finished(output)) => {
+            Ok(ModelEvent::Finished(mut output)) => {
                 self.chain.passed_over().remove(&at);
                 self.chain.shared.last.store(at, Ordering::Relaxed);
                 self.order.clear();
                 self.asked = None;
+                let price = self.chain.models.get(at).and_then(|model| model.profile().price);
+                note_price(&mut output, price);
                 Some(Ok(ModelEvent::Finished(output)))
             }
             told => Some(told),
@@ -173,28 +182,18 @@ impl ChatModel for Fallback {
 
     /// Returns the capabilities of the first model, reduced to the limits of all, since any of them may be called.
     fn profile(&self) -> ModelProfile {
-        let mut profile = self.models.first().map(|model| model.profile()).unwrap_or_default();
-        for model in self.models.iter().skip(1) {
-            let other = model.profile();
-            let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-            profile.context_window = least(profile.context_window, other.context_window);
-            profile.max_output = least(profile.max_output, other.max_output);
-            let both = |a: Option<bool>, b: Option<bool>| if b == Some(false) { b } else { a };
-            profile.structured_output = both(profile.structured_output, other.structured_output);
-            profile.images = both(profile.images, other.images);
-            profile.audio = both(profile.audio, other.audio);
-            profile.video = both(profile.video, other.video);
-            profile.pdf = both(profile.pdf, other.pdf);
-            profile.documents.retain(|kind| other.documents.contains(kind));
-        }
-        profile
+        profile_for_any(&self.models)
+    }
+
+    /// Returns the server of the model that would be called now.
+    fn server(&self) -> Option<ModelServer> {
+        self.next_up()?.server()
     }
 
     /// Counts with the model that would be called now.
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        let first = self.order().front().copied().unwrap_or_default();
-        match self.models.get(first) {
-            Some(model) => model.count_tokens(self.request_for(first, &request)),
+        match self.next_up() {
+            Some(model) => model.count_tokens(self.request_for(&**model, &request)),
             None => Box::pin(std::future::ready(Ok(None))),
         }
     }

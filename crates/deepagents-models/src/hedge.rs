@@ -4,19 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::forward_model;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price};
 use futures_core::stream::BoxStream;
 use futures_util::future::Either;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::sleep;
+
+use crate::chain::{note_price, profile_for_any, request_for};
 
 type Events = BoxStream<'static, Result<ModelEvent, ModelError>>;
 
 /// A model that is called a second time if it does not start to respond in time. The call that starts first is used and
 /// the other is cancelled. This may cost two calls to avoid waiting for one, so it is never enabled by default.
 ///
-/// The cost of the cancelled call is not counted, as its provider never reports it. If the first call fails before the
-/// second one starts, the whole call fails; after that, the other call decides.
+/// The cost of the cancelled call is not counted, as its provider never reports it. An answer is charged at the price
+/// of the model that gave it; the price in the [profile](ChatModel::profile) is the higher one, and unknown if one is.
+/// If the first call fails before the second one starts, the whole call fails; after that, the other call decides.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,19 +43,22 @@ impl Hedged {
         Self { second: model.clone(), first: model, after }
     }
 
-    /// Uses another model for the second call, such as the same one at another provider.
+    /// Uses another model for the second call, such as the same one at another provider. A model of another provider
+    /// gets neither the [`extra`](deepagents_core::model::ModelSettings::extra) fields nor the
+    /// [headers](ModelRequest::headers) of a request, except those of the trace.
     #[must_use]
     pub fn with(self, second: Arc<dyn ChatModel>) -> Self {
         Self { second, ..self }
     }
 
     async fn race(self, request: ModelRequest) -> Events {
-        let one = begin(self.first.stream(request.clone())).boxed();
+        let second = request_for(&*self.second, &*self.first, &request);
+        let one = begin(&self.first, request).boxed();
         let one = match futures_util::future::select(one, sleep(self.after).boxed()).await {
             Either::Left((begun, _)) => return begun.events(),
             Either::Right(((), one)) => one,
         };
-        let two = begin(self.second.stream(request)).boxed();
+        let two = begin(&self.second, second).boxed();
         let (begun, other) = futures_util::future::select(one, two).await.factor_first();
         match begun.failed {
             false => begun.events(),
@@ -70,16 +76,25 @@ struct StartedCall {
     received: Vec<Result<ModelEvent, ModelError>>,
     rest: Events,
     failed: bool,
+    price: Option<Price>,
 }
 
 impl StartedCall {
     fn events(self) -> Events {
-        stream::iter(self.received).chain(self.rest).boxed()
+        let price = self.price;
+        let noted = move |mut event| {
+            if let Ok(ModelEvent::Finished(output)) = &mut event {
+                note_price(output, price);
+            }
+            event
+        };
+        stream::iter(self.received).chain(self.rest).map(noted).boxed()
     }
 }
 
-/// Reads up to the first piece of a response, skipping void attempts.
-async fn begin(mut events: Events) -> StartedCall {
+/// Calls a model and reads up to the first piece of its response, skipping void attempts.
+async fn begin(model: &dyn ChatModel, request: ModelRequest) -> StartedCall {
+    let (mut events, price) = (model.stream(request), model.profile().price);
     let mut received = Vec::new();
     loop {
         let event = events.next().await;
@@ -90,13 +105,18 @@ async fn begin(mut events: Events) -> StartedCall {
         };
         received.extend(event);
         if !goes_on {
-            return StartedCall { received, rest: events, failed };
+            return StartedCall { received, rest: events, failed, price };
         }
     }
 }
 
 impl ChatModel for Hedged {
-    forward_model!([.first]; name, profile, count_tokens);
+    forward_model!([.first]; name, server, count_tokens);
+
+    /// Returns the capabilities of the first model, reduced to the limits of both, since either may answer.
+    fn profile(&self) -> ModelProfile {
+        profile_for_any([&self.first, &self.second])
+    }
 
     fn stream(&self, request: ModelRequest) -> Events {
         stream::once(self.clone().race(request)).flatten().boxed()

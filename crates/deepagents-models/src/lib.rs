@@ -16,6 +16,7 @@ pub mod bedrock;
 mod blocks;
 mod body;
 pub mod catalogue;
+mod chain;
 mod client;
 mod config;
 pub mod credentials;

@@ -149,6 +149,7 @@ fn combine(a: Usage, b: Usage, f: impl Fn(u64, u64) -> u64) -> Usage {
         output: f(a.output, b.output),
         cache_read: f(a.cache_read, b.cache_read),
         cache_write: f(a.cache_write, b.cache_write),
+        cache_write_hour: f(a.cache_write_hour, b.cache_write_hour),
         reasoning: f(a.reasoning, b.reasoning),
     }
 }
@@ -178,6 +179,7 @@ pub(crate) fn usage_of(message: &Value) -> Usage {
         output: number(usage, "output_tokens"),
         cache_read: detail("input_token_details", "cache_read"),
         cache_write: detail("input_token_details", "cache_creation"),
+        cache_write_hour: 0,
         reasoning: detail("output_token_details", "reasoning"),
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::error::{Error, Result};
 use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::Usage;
-use crate::model::ChatModel;
+use crate::model::{ChatModel, ModelOutput};
 use crate::panics::lock;
 use crate::status::{BudgetKind, FinishReason};
 
@@ -221,9 +221,9 @@ impl BudgetTracker {
     }
 
     /// Adds what a request has used.
-    pub(crate) fn end_model_call(&self, agent: &str, model: &dyn ChatModel, usage: Usage) {
-        let cost = model.profile().price.map_or(0.0, |price| price.cost(usage));
-        self.charge(agent, usage, cost);
+    pub(crate) fn end_model_call(&self, agent: &str, model: &dyn ChatModel, output: &ModelOutput) {
+        let price = output.price.or_else(|| model.profile().price);
+        self.charge(agent, output.usage, price.map_or(0.0, |price| price.cost(output.usage)));
     }
 
     /// Adds tokens and their cost, here and above.

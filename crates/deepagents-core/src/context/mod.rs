@@ -31,6 +31,7 @@ use crate::panics::lock;
 use crate::state::{Channel, State, Update};
 use crate::status::FinishReason;
 use crate::store::Store;
+use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSet, coerce_call};
 
 pub(crate) use budget_tracker::BudgetTracker;
@@ -231,6 +232,11 @@ impl Context {
     /// ```
     pub fn answer_tool(&self) -> Option<&str> {
         self.shared.agent.answer_tool()
+    }
+
+    /// Returns the format of the structured answer, if one is requested.
+    pub(crate) fn format(&self) -> Option<&ResponseFormat> {
+        self.shared.agent.format.as_ref()
     }
 
     /// Returns the run's id.

@@ -49,7 +49,7 @@ pub(crate) async fn call_model(
     let failure = loop {
         let kind = match events.next().await {
             Some(Ok(ModelEvent::Finished(output))) => {
-                cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, output.usage);
+                cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, &output);
                 return Ok((*output, attempt));
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => {
@@ -115,6 +115,6 @@ pub(super) async fn invoke_aside(
     cx.shared.budget.record();
     cx.shared.budget.begin_model_call(&**model)?;
     let output = observer::through(cx, model, true).invoke(request).await?;
-    cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, output.usage);
+    cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, &output);
     Ok(output)
 }

@@ -220,6 +220,7 @@ impl BudgetUsage {
                 output: a.output.saturating_sub(b.output),
                 cache_read: a.cache_read.saturating_sub(b.cache_read),
                 cache_write: a.cache_write.saturating_sub(b.cache_write),
+                cache_write_hour: a.cache_write_hour.saturating_sub(b.cache_write_hour),
                 reasoning: a.reasoning.saturating_sub(b.reasoning),
             },
             cost: (self.cost - earlier.cost).max(0.0),

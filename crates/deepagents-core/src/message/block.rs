@@ -32,7 +32,8 @@ pub enum Block {
 
 /// The provider's own item for a block, stored if it contains more than the block can express.
 ///
-/// It is sent back to the same origin in place of an item built from the block. Code that edits a block must drop it.
+/// It is sent back to the same origin in place of an item built from the block, unless the block's text or arguments
+/// differ from those in it. Code that edits a block should drop it, which saves the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProviderItem(pub Box<Value>);
@@ -215,6 +216,27 @@ impl Block {
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(b) = self { Some(&b.text) } else { None }
     }
+}
+
+/// Returns the text of an answer. Adjacent text blocks are one text, which providers divide at citations; a newline
+/// stands for any other block between two.
+pub(crate) fn answer_text(content: &[Block]) -> String {
+    let mut out = String::new();
+    let mut is_apart = false;
+    for block in content {
+        match block.as_text() {
+            Some(text) if !text.is_empty() => {
+                if is_apart && !out.is_empty() {
+                    out.push('\n');
+                }
+                out.push_str(text);
+                is_apart = false;
+            }
+            Some(_) => {}
+            None => is_apart = true,
+        }
+    }
+    out
 }
 
 pub(crate) fn joined_text(content: &[Block]) -> String {

@@ -16,10 +16,10 @@ mod usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use block::joined_text;
 pub use block::{
     Block, InvalidToolCall, Media, MediaKind, MediaSource, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall,
 };
+pub(crate) use block::{answer_text, joined_text};
 pub use calls::HistoryError;
 pub(crate) use calls::{
     Pending, PendingCall, check, check_last_results, check_results, pending, pending_at, results_at,
@@ -198,9 +198,12 @@ impl Message {
         }
     }
 
-    /// Returns the text blocks joined by newlines.
+    /// Returns the text: that of an [answer](AssistantMessage::text), or else the text blocks joined by newlines.
     pub fn text(&self) -> String {
-        joined_text(self.content())
+        match self {
+            Self::Assistant(answer) => answer.text(),
+            Self::User(_) | Self::Tool(_) => joined_text(self.content()),
+        }
     }
 
     /// Returns the assistant message, if it is one.
@@ -225,9 +228,16 @@ impl AssistantMessage {
         Self { content, ..Default::default() }
     }
 
-    /// Returns the text blocks joined by newlines.
+    /// Returns the text. Adjacent text blocks are one text, since providers divide an answer at its citations; where
+    /// other blocks lie between two, they are joined by a newline.
+    ///
+    /// ```
+    /// use deepagents_core::message::{AssistantMessage, Block};
+    /// let cited = ["Turin has ", "850,000", " people."].map(Block::text);
+    /// assert_eq!(AssistantMessage::new(cited.to_vec()).text(), "Turin has 850,000 people.");
+    /// ```
     pub fn text(&self) -> String {
-        joined_text(&self.content)
+        answer_text(&self.content)
     }
 
     /// Iterates over the well-formed tool calls in order.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens of one model call, or the sum of several.
 ///
-/// `input` counts every prompt token, cached or not; `cache_read` and `cache_write` are parts of it. `reasoning` is
-/// part of `output`.
+/// `input` counts every prompt token, cached or not; `cache_read` and `cache_write` are parts of it, and
+/// `cache_write_hour` is part of `cache_write`. `reasoning` is part of `output`.
 ///
 /// ```
 /// use deepagents_core::message::Usage;
@@ -25,6 +25,9 @@ pub struct Usage {
     /// Prompt tokens written to the provider's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write: u64,
+    /// Prompt tokens written to the provider's cache for [an hour](crate::model::CacheTtl::OneHour), which costs more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_hour: u64,
     /// Answer tokens spent on reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning: u64,
@@ -48,6 +51,7 @@ impl std::ops::AddAssign for Usage {
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_write_hour = self.cache_write_hour.saturating_add(other.cache_write_hour);
         self.reasoning = self.reasoning.saturating_add(other.reasoning);
     }
 }

@@ -173,9 +173,12 @@ impl ModelNext {
         let mut next = self.clone();
         let outermost = self.at == 0;
         let Some(middleware) = self.stack.get(self.at).cloned() else {
-            let request = Box::new(request);
+            let mut request = Box::new(request);
             return Box::pin(async move {
                 let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
+                if let Some(format) = next.cx.format() {
+                    format.fit(&mut request, &model.profile());
+                }
                 let call = crate::context::call_model(&next.cx, &model, request);
                 let (output, attempt) = blamed(call, outermost, || Some(format!("the model {}", model.name()))).await?;
                 Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) })

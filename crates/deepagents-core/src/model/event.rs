@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ModelError;
 use super::error::milliseconds;
+use super::{ModelError, Price};
 use crate::message::{AssistantMessage, Block, Usage};
 
 /// A piece of an answer. `block` is the index of the block within the answer. Pieces are true deltas.
@@ -78,6 +78,10 @@ pub struct ModelOutput {
     pub usage: Usage,
     /// Why the model stopped.
     pub stop: StopReason,
+    /// The price of the model that answered, from a model that calls one of several. `None` means the price in the
+    /// profile of the model that was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
 }
 
 impl ModelOutput {

@@ -44,6 +44,10 @@ pub struct ModelProfile {
     pub price: Option<Price>,
 }
 
+/// How much more a prompt token costs that is written to a cache for an hour instead of five minutes: twice the input
+/// price instead of 1.25 times.
+const HOUR_FACTOR: f64 = 1.6;
+
 /// Prices per million tokens of each kind, in US dollars unless an application defines otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -54,7 +58,7 @@ pub struct Price {
     pub output: f64,
     /// Prompt tokens read from a cache.
     pub cache_read: f64,
-    /// Prompt tokens written to a cache.
+    /// Prompt tokens written to a cache. Those written for an hour cost 1.6 times as much.
     pub cache_write: f64,
     /// Prices of calls with a longer prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +102,14 @@ impl Price {
     /// assert!((cost - (0.3 + 0.27 + 1.5)).abs() < 1e-9);
     /// ```
     ///
+    /// Tokens written to a cache for an hour cost more than those for five minutes:
+    ///
+    /// ```
+    /// use deepagents_core::{message::Usage, model::Price};
+    /// let usage = Usage { input: 2_000_000, cache_write: 2_000_000, cache_write_hour: 1_000_000, ..Usage::default() };
+    /// assert!((Price::new(3.0, 15.0).cached(0.3, 3.75).cost(usage) - (3.75 + 6.0)).abs() < 1e-9);
+    /// ```
+    ///
     /// If the prompt is longer than the threshold of [`above`](Self::above), the prices there apply to the whole call.
     #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
     pub fn cost(&self, usage: Usage) -> f64 {
@@ -106,7 +118,14 @@ impl Price {
             Some(tier) => (tier.input, tier.output, tier.cache_read, tier.cache_write),
             None => (self.input, self.output, self.cache_read, self.cache_write),
         };
-        let parts = [(fresh, input), (usage.cache_read, read), (usage.cache_write, write), (usage.output, output)];
+        let hour = usage.cache_write_hour.min(usage.cache_write);
+        let parts = [
+            (fresh, input),
+            (usage.cache_read, read),
+            (usage.cache_write.saturating_sub(hour), write),
+            (hour, write * HOUR_FACTOR),
+            (usage.output, output),
+        ];
         parts.iter().map(|(tokens, price)| *tokens as f64 * price).sum::<f64>() / 1_000_000.0
     }
 }

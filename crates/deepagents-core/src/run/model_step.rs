@@ -1,7 +1,6 @@
 //! Calls the model and adds its answer to the conversation.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::abort::{Break, halt_grace_elapsed};
@@ -16,7 +15,7 @@ use crate::message::{
     self, AssistantMessage, Block, InvalidToolCall, MAX_ARGUMENT_DEPTH, Message, MessageOp, is_deeper,
 };
 use crate::middleware::ModelNext;
-use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
+use crate::model::{ModelOutput, ModelRequest, StopReason};
 use crate::panics::lock;
 use crate::state::{MessagesChannel, StructuredResponse, Update};
 
@@ -80,10 +79,7 @@ impl Driver {
         request.settings.clone_from(&parts.settings);
         if let Some(format) = &parts.format {
             if self.structured_by_tool {
-                let spec = format.tool_spec();
-                let at = request.tools.partition_point(|t| t.name < spec.name);
-                request.tools.insert(at, Arc::new(spec));
-                request.tool_choice = ToolChoice::Any;
+                format.offer_tool(&mut request);
             } else {
                 request.output_schema = Some(format.schema.clone());
             }
@@ -93,7 +89,7 @@ impl Driver {
 
     /// Adds an answer to the conversation.
     fn take_answer(&mut self, turn: u32, output: ModelOutput, attempt: Option<u32>) -> Result<()> {
-        let ModelOutput { mut message, usage, stop } = output;
+        let ModelOutput { mut message, usage, stop, .. } = output;
         // Providers reuse ids, and send them only after pieces of the answer have been emitted.
         message.id = match attempt {
             Some(attempt) => self.shared.answer_id_of(attempt),

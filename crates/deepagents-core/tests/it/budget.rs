@@ -10,11 +10,12 @@ use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Usage;
 use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model, wrap_model_call};
-use deepagents_core::model::{ModelError, ModelProfile, ModelRequest, Price};
+use deepagents_core::model::{ChatModel, ModelError, ModelProfile, ModelRequest, Price};
 use deepagents_core::run::{Budget, BudgetKind, FinishReason, RunInput, SharedBudget};
 use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
+use deepagents_models::{Fallback, Hedged};
 use serde_json::json;
 
 use crate::support::{agent, assert_sound, echo, lines, tool, watch};
@@ -56,6 +57,29 @@ async fn several_runs_share_a_budget_besides_their_own() {
     assert_eq!(run().await.unwrap().stop, FinishReason::StepLimit);
     assert_eq!((shared.spent().model_calls, shared.spent().usage.input), (3, 20));
     assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_is_charged_at_the_price_of_the_model_that_gave_it() {
+    let priced = |model: ScriptedModel, price: Option<f64>| {
+        let mut profile = ModelProfile::default();
+        profile.price = price.map(|price| Price::new(price, price));
+        Arc::new(model.with_profile(profile))
+    };
+    let down = || ScriptedModel::rules().always(Turn::error(ModelError::Overloaded("busy".into()))).build();
+    let late = ScriptedModel::rules().always(Turn::text("late").delay(Duration::from_secs(3_600))).build();
+    let budget = || RunInput::new("go").budget(Budget::default().cost(5.0));
+    let other = busy(tokens(1_000_000, 0));
+    let chain = |price| Fallback::new(priced(down(), Some(0.1))).then(priced(other.clone(), price));
+    for model in [
+        Arc::new(chain(Some(10.0))) as Arc<dyn ChatModel>,
+        Arc::new(Hedged::new(priced(late, Some(0.1)), Duration::ZERO).with(Arc::new(chain(Some(10.0))))),
+    ] {
+        let outcome = agent(model).tool(echo()).build().unwrap().invoke(budget()).await.unwrap();
+        assert_eq!((outcome.stop, outcome.spent.cost), (FinishReason::Budget(BudgetKind::Cost), 10.0));
+    }
+    let unpriced = agent(chain(None)).tool(echo()).build().unwrap().invoke(budget()).await.unwrap_err();
+    assert!(unpriced.to_string().contains("price"), "{unpriced}");
 }
 
 /// An agent that starts this many child agents in parallel, then works forever itself.

@@ -112,7 +112,14 @@ fn every_kind_of_block_and_message_survives_json() {
             content: blocks.clone(),
             origin: Some(Origin { api: "a".into(), provider: "p".into(), model: "m".into() }),
             name: Some("agent".into()),
-            usage: Some(Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, reasoning: 5 }),
+            usage: Some(Usage {
+                input: 1,
+                output: 2,
+                cache_read: 3,
+                cache_write: 4,
+                cache_write_hour: 2,
+                reasoning: 5,
+            }),
         }),
         Message::Tool(ToolMessage {
             id: "3".into(),

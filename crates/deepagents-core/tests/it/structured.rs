@@ -1,9 +1,11 @@
 //! Structured output.
 
+use std::sync::Arc;
+
 use deepagents_core::error::Error;
 use deepagents_core::journal::MemoryJournal;
-use deepagents_core::message::Message;
-use deepagents_core::middleware::{HookOutput, JumpTo, after_agent};
+use deepagents_core::message::{Block, Message};
+use deepagents_core::middleware::{HookOutput, JumpTo, ModelNext, after_agent, wrap_model_call};
 use deepagents_core::model::{ModelProfile, StopReason, ToolChoice};
 use deepagents_core::run::{FinishReason, Outcome, RunError, RunInput};
 use deepagents_core::structured::{OutputStrategy, ResponseFormat};
@@ -124,6 +126,32 @@ async fn the_output_strategy_can_be_chosen() {
     assert!(ask(model, person().strategy(OutputStrategy::Tool)).await.unwrap().structured_json().is_some());
     let model = ScriptedModel::new([Turn::text(ada().to_string())]);
     assert!(ask(model, person().strategy(OutputStrategy::Provider)).await.unwrap().structured_json().is_some());
+}
+
+#[tokio::test]
+async fn another_model_without_native_schemas_is_given_a_tool_in_their_place() {
+    let other = ScriptedModel::new([Turn::call("Person", json!({"name": 1})), Turn::call("Person", ada())]);
+    let called = other.clone();
+    let swapped = wrap_model_call(move |request, next: ModelNext| {
+        let other = Arc::new(called.clone());
+        async move { next.with_model(other).run(request).await }
+    });
+    let agent = agent(native([])).response_format(person()).tool(echo()).middleware(swapped).build().unwrap();
+    let outcome = agent.invoke("who?").await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
+    for request in other.requests() {
+        assert_eq!(request.tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["Person", "echo"]);
+        assert_eq!((request.tool_choice, request.output_schema), (ToolChoice::Any, None));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_divided_into_blocks_is_parsed_as_one_text() {
+    let whole = ada().to_string();
+    let (start, end) = whole.split_at(whole.find("da").unwrap());
+    let outcome = ask(native([Turn::blocks([Block::text(start), Block::text(end)])]), person()).await.unwrap();
+    assert_eq!((outcome.structured_json(), outcome.text()), (Some(&ada()), whole));
 }
 
 #[tokio::test]

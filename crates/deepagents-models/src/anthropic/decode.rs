@@ -11,11 +11,13 @@ use serde_json::{Map, Value};
 use super::blocks::{block, block_with_json, mark_cut};
 use crate::decoded::{Decoded, usage_without_cache};
 use crate::http::{AnswerDecoder, Flow, cut_short, from_stream, mended};
-use crate::json::{merge_fields, objects, parse_answer, parse_event, parse_object, text};
+use crate::json::{count, merge_fields, objects, parse_answer, parse_event, parse_object, text};
 
 fn decoded(id: String, content: Vec<Block>, stop: Option<String>, reported: Value) -> Decoded {
     let reason = stop_reason(stop.as_deref());
-    Decoded::new(id, content, (reason, stop), (usage_without_cache(&reported, USAGE), reported))
+    let mut usage = usage_without_cache(&reported, USAGE);
+    usage.cache_write_hour = reported.get("cache_creation").map_or(0, |written| count(written, HOUR));
+    Decoded::new(id, content, (reason, stop), (usage, reported))
 }
 
 fn stop_reason(word: Option<&str>) -> StopReason {
@@ -33,6 +35,9 @@ fn stop_reason(word: Option<&str>) -> StopReason {
 
 /// Fields of a report with the tokens of the input, the output, and those read from and written to the cache.
 const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+
+/// Field with the tokens that were written to the cache for an hour.
+const HOUR: &str = "ephemeral_1h_input_tokens";
 
 /// An event of a streamed response. Nearly all are deltas, which are read without building a [`Value`] of them.
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use super::blocks::{block, call, is_servers};
 use crate::blocks::has_calls;
 use crate::decoded::{Decoded, usage_without_cache};
 use crate::http::{AnswerDecoder, Flow, cut_short};
-use crate::json::{objects, parse, parse_answer, text};
+use crate::json::{count, objects, parse, parse_answer, text};
 use crate::{args, exact};
 
 fn decoded(content: Vec<Block>, stop: Option<String>, reported: Value) -> Result<Decoded, ModelError> {
@@ -20,9 +20,17 @@ fn decoded(content: Vec<Block>, stop: Option<String>, reported: Value) -> Result
         Some(word @ "malformed_model_output") => Err(unread(word)),
         Some(word @ "malformed_tool_use") if !has_calls(&content) => Err(unread(word)),
         _ => {
-            Ok(Decoded::new(String::new(), content, (reason, stop), (usage_without_cache(&reported, USAGE), reported)))
+            let mut usage = usage_without_cache(&reported, USAGE);
+            usage.cache_write_hour = written_for_an_hour(&reported);
+            Ok(Decoded::new(String::new(), content, (reason, stop), (usage, reported)))
         }
     }
+}
+
+/// Returns the number of tokens that were written to the cache for an hour.
+fn written_for_an_hour(reported: &Value) -> u64 {
+    let details = reported.get("cacheDetails").and_then(Value::as_array).into_iter().flatten();
+    details.filter(|detail| text(detail.get("ttl")) == "1h").map(|detail| count(detail, "inputTokens")).sum()
 }
 
 fn unread(word: &str) -> ModelError {

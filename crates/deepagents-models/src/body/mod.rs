@@ -8,6 +8,7 @@
 //! ([`RequestBody`]). For signed requests, the hash of the body is continued in the same way.
 
 mod digest;
+mod edited;
 mod extra;
 mod head;
 mod parts;

@@ -7,6 +7,7 @@ use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::edited::is_edited;
 use crate::blocks::{as_call, media};
 
 /// A cache breakpoint.
@@ -83,11 +84,12 @@ fn undated(name: &str) -> &str {
     [9, 11].into_iter().filter_map(cut).find(|(_, tail)| is_date(tail)).map_or(name, |(head, _)| head)
 }
 
-/// Returns the provider's own item of a block, if it is sent back. Even the provider that made it rejects a call
-/// without a name.
+/// Returns the provider's own item of a block, if it is sent back: a block that was changed since is rebuilt. Even the
+/// provider that made it rejects a call without a name.
 pub(crate) fn own_item(block: &Block, own: bool) -> Option<&Value> {
     let is_unnamed = as_call(block).is_some_and(|(_, name)| name.is_empty());
-    block.native().filter(|_| own && !is_unnamed).map(ProviderItem::value)
+    let item = block.native().filter(|_| own && !is_unnamed).map(ProviderItem::value)?;
+    (!is_edited(block, item)).then_some(item)
 }
 
 /// Returns the texts of the blocks, joined by newlines; borrowed if there is only one.

@@ -34,9 +34,12 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
-                let mut parts = assistant(answer, is_from(answer, origin))?;
-                // The model's own unsigned output is sent back unchanged.
-                if origin.model.contains("gemini-3") && answer.origin.as_ref() != Some(origin) {
+                let own = is_from(answer, origin);
+                let mut parts = assistant(answer, own)?;
+                // The model's own unsigned calls are sent back unchanged, but a rebuilt one may have lost a signature.
+                let first_call = answer.content.iter().find(|block| as_call(block).is_some());
+                let is_rebuilt = first_call.is_some_and(|call| own_item(call, own).is_none());
+                if origin.model.contains("gemini-3") && (is_rebuilt || answer.origin.as_ref() != Some(origin)) {
                     sign_first_call(&mut parts);
                 }
                 if !parts.is_empty() {
@@ -59,10 +62,11 @@ fn content(role: &str, parts: &[Value]) -> Value {
     json!({"role": role, "parts": parts})
 }
 
-/// Returns the ID that the model itself gave a call. Most calls have none, and then their results must have none.
+/// Returns the ID that a call is sent back with, which the model itself gave it. Most calls have none, and then their
+/// results must have none.
 fn given_id(answer: &AssistantMessage, result: &ToolMessage) -> Option<Value> {
     let made = answer.content.iter().filter(|block| as_call(block).is_some_and(|(id, _)| id == result.call_id));
-    made.filter_map(Block::native).find_map(|native| native.value().get("functionCall")?.get("id").cloned())
+    made.filter_map(|block| own_item(block, true)).find_map(|item| item.get("functionCall")?.get("id").cloned())
 }
 
 fn response(result: &ToolMessage, id: Option<Value>) -> Value {

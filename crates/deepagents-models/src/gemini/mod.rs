@@ -67,9 +67,14 @@ impl Gemini {
 
     fn below(base: &str, provider: &str, model: &str, config: ModelConfig) -> Result<Self, ConfigError> {
         let method = if config.streaming.unwrap_or(true) { "streamGenerateContent?alt=sse" } else { "generateContent" };
-        let path = format!("/models/{}:{method}", model.strip_prefix("models/").unwrap_or(model));
+        let name = model.strip_prefix("models/").unwrap_or(model);
+        let path = format!("/models/{name}:{method}");
         let endpoint = Endpoint::new(base, &path, Auth::Header(KEY_HEADER), &[], &config)?;
-        let profile = config.profile(model);
+        let mut profile = config.profile(model);
+        // These models reject a schema for the answer beside tools, and most requests have tools.
+        if ["gemini-1.", "gemini-2."].iter().any(|series| name.starts_with(series)) {
+            profile.structured_output = Some(false);
+        }
         Ok(Self::at(endpoint, [API, provider, model], (profile, config.extra), GenerateContent))
     }
 }

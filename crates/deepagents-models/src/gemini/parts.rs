@@ -32,8 +32,7 @@ pub(super) fn merge_beside(parts: &mut [Value], item: &Value) {
     part.extend(values);
 }
 
-/// Marks the first call of a response if the model did not sign it, since models that sign their calls reject it
-/// otherwise.
+/// Marks the first call of a response if it is not signed, since models that sign their calls reject it otherwise.
 pub(super) fn sign_first_call(parts: &mut [Value]) {
     let call = parts.iter_mut().filter_map(Value::as_object_mut).find(|part| part.contains_key("functionCall"));
     if let Some(part) = call {

@@ -103,7 +103,9 @@ fn call_id(id: &str, own: bool) -> String {
 fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
     let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
     // Items refer to the reasoning they follow from, and are rejected without it.
-    let is_parted = !thought_by && answer.content.iter().any(|block| matches!(block, Block::Reasoning(_)));
+    let is_left_out =
+        |block: &Block| matches!(block, Block::Reasoning(_)) && (!thought_by || own_item(block, own).is_none());
+    let is_parted = answer.content.iter().any(is_left_out);
     let item = |block: &Block| {
         let native = own_item(block, own).cloned();
         match block {

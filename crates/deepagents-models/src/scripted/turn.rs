@@ -165,7 +165,7 @@ impl Turn {
                     let message = AssistantMessage { usage, ..AssistantMessage::new(content) };
                     let natural = if message.has_calls() { StopReason::ToolCalls } else { StopReason::End };
                     let (usage, stop) = (usage.unwrap_or_default(), stop.unwrap_or(natural));
-                    break Body::Output(Box::new(ModelOutput { message, usage, stop }));
+                    break Body::Output(Box::new(ModelOutput { message, usage, stop, price: None }));
                 }
             }
         };

@@ -1,7 +1,7 @@
 //! Messages API responses, sent back unchanged.
 
 use deepagents_core::message::{AssistantMessage, Block, Message, Usage};
-use deepagents_core::model::{ModelEvent, ModelRequest, StopReason};
+use deepagents_core::model::{ChatModel, ModelEvent, ModelRequest, StopReason};
 use deepagents_models::{Anthropic, ModelConfig};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ async fn an_interleaved_turn_is_sent_back_in_order_whether_or_not_it_was_streame
     for _ in 0..2 {
         let output = output(&events(&model, ModelRequest::new("go")).await);
         assert_eq!(output.stop, StopReason::ToolCalls);
-        let usage = Usage { input: 17, output: 20, cache_read: 5, cache_write: 2, reasoning: 0 };
+        let usage = Usage { input: 17, output: 20, cache_read: 5, cache_write: 2, ..Usage::default() };
         assert_eq!((output.usage, output.message.usage), (usage, Some(usage)));
         // A stored message is read back unchanged.
         let stored: AssistantMessage = serde_json::from_str(&serde_json::to_string(&output.message).unwrap()).unwrap();
@@ -257,5 +257,19 @@ fn odd_events_of_a_stream_say_nothing_and_blocks_may_be_interleaved() {
         let body = format!("data: {data}\n\ndata: {{}}\n\n");
         let error = model.decode(200, &reqwest::header::HeaderMap::new(), body.as_bytes()).unwrap_err();
         assert_eq!(error.kind(), kind, "{data}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_written_to_the_cache_for_an_hour_are_counted_apart() {
+    let mut answer = whole(&interleaved(), "tool_use");
+    answer["usage"]["cache_creation_input_tokens"] = json!(30);
+    answer["usage"]["cache_creation"] = json!({"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20});
+    let mut streamed = anthropic_stream(&streamed(), "tool_use");
+    streamed[0]["message"]["usage"] = answer["usage"].clone();
+    let server = Server::start([Reply::sse(sse(&streamed)), Reply::json(200, &answer)]).await;
+    for _ in 0..2 {
+        let usage = server.anthropic().invoke(ModelRequest::new("go")).await.unwrap().usage;
+        assert_eq!((usage.cache_write, usage.cache_write_hour), (30, 20));
     }
 }

@@ -56,7 +56,11 @@ fn answer() -> Vec<(&'static str, Value)> {
         delta(2, &json!({"toolUse": {"input": "{\"a\":"}})),
         delta(2, &json!({"toolUse": {"input": "1}"}})),
         ("messageStop", json!({"stopReason": "tool_use"})),
-        ("metadata", json!({"usage": {"inputTokens": 10, "cacheReadInputTokens": 5, "outputTokens": 7}})),
+        (
+            "metadata",
+            json!({"usage": {"inputTokens": 10, "cacheReadInputTokens": 5, "outputTokens": 7,
+            "cacheWriteInputTokens": 3, "cacheDetails": [{"ttl": "1h", "inputTokens": 2}, {"ttl": "5m", "inputTokens": 1}]}}),
+        ),
     ]
 }
 
@@ -67,7 +71,9 @@ async fn a_streamed_answer_is_read_and_sent_back_block_by_block() {
     let told = events(&model, ModelRequest::new("x")).await;
     assert!(told.iter().any(|event| matches!(event, Ok(ModelEvent::ToolCall { block: 2, .. }))));
     let answer = output(&told);
-    assert_eq!((answer.stop, answer.usage.input, answer.usage.cache_read), (StopReason::ToolCalls, 15, 5));
+    let usage = answer.usage;
+    assert_eq!((answer.stop, usage.input, usage.cache_read), (StopReason::ToolCalls, 18, 5));
+    assert_eq!((usage.cache_write, usage.cache_write_hour), (3, 2));
     assert_eq!(answer.message.content[2], Block::call("t1", "f", json!({"a": 1})));
 
     let call = answer.message.tool_calls().next().unwrap().clone();

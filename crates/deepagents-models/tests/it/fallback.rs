@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::model::{ChatModel, ModelEvent, ModelRequest};
-use deepagents_models::{Dialect, Fallback, ModelConfig, Ollama, OpenAiChat, RetryPolicy};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price, PriceTier};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use deepagents_models::{Dialect, Fallback, Hedged, ModelConfig, Ollama, OpenAiChat, RetryPolicy};
 use serde_json::json;
 
 use crate::server::{Reply, Server, anthropic_text, events, output, retries, sse};
@@ -113,4 +114,55 @@ async fn provider_specific_fields_are_not_sent_to_another_provider() {
     let model = Fallback::new(claude("claude-opus-4-5", &first)).then(claude("claude-haiku-4-5", &second));
     model.invoke(request).await.unwrap();
     assert_eq!(second.seen()[0].json()["prompt_cache_key"], "mine");
+}
+
+#[tokio::test]
+async fn headers_are_not_sent_to_another_provider_except_those_of_the_trace() {
+    let mut request = ModelRequest::new("x");
+    let header = |name: &str| (name.to_owned(), "mine".to_owned());
+    request.headers = vec![header("traceparent"), header("x-session-affinity")];
+    let (first, second) = (Server::start([busy()]).await, Server::start([chat("b")]).await);
+    chain(&first, &second).invoke(request).await.unwrap();
+    let [first, second] = [first, second].map(|server| server.seen()[0].head.clone());
+    assert!(first.contains("traceparent: mine") && first.contains("x-session-affinity: mine"), "{first}");
+    assert!(second.contains("traceparent: mine") && !second.contains("x-session-affinity"), "{second}");
+}
+
+#[tokio::test]
+async fn models_whose_names_have_no_provider_are_of_different_providers() {
+    let mut request = ModelRequest::new("x");
+    request.settings.extra.insert("prompt_cache_key".to_owned(), json!("mine"));
+    let first = ScriptedModel::new([Turn::error(ModelError::Overloaded("busy".into()))]).with_name("one");
+    let second = ScriptedModel::new([Turn::text("b")]).with_name("two");
+    Fallback::new(Arc::new(first)).then(Arc::new(second.clone())).invoke(request).await.unwrap();
+    assert!(second.requests()[0].settings.extra.is_empty());
+}
+
+#[tokio::test]
+async fn the_server_is_that_of_the_model_that_would_be_called_now() {
+    let (first, second) = (Server::start([busy()]).await, Server::start([chat("b")]).await);
+    let model = chain(&first, &second);
+    let address =
+        |model: &dyn ChatModel| model.server().map(|server| format!("http://{}:{}", server.host, server.port));
+    assert_eq!(address(&model), Some(first.url.clone()));
+    model.invoke(ModelRequest::new("x")).await.unwrap();
+    assert_eq!(address(&model), Some(second.url.clone()));
+    let hedged = Hedged::new(Arc::new(first.anthropic()), Duration::from_secs(1)).with(Arc::new(second.anthropic()));
+    assert_eq!(address(&hedged), Some(first.url.clone()));
+}
+
+#[test]
+fn the_price_of_a_chain_is_the_highest_and_unknown_if_one_is() {
+    let priced = |price: Option<Price>| {
+        let mut profile = ModelProfile::default();
+        profile.price = price;
+        Arc::new(ScriptedModel::new([]).with_profile(profile))
+    };
+    let mut tiered = Price::new(2.0, 3.0).cached(0.5, 1.0);
+    tiered.above = Some(PriceTier { tokens: 100, input: 4.0, output: 5.0, cache_read: 1.0, cache_write: 2.0 });
+    let chain = |other| Fallback::new(priced(Some(Price::new(1.0, 9.0).cached(0.1, 3.0)))).then(priced(other));
+    let mut highest = Price::new(2.0, 9.0).cached(0.5, 3.0);
+    highest.above = Some(PriceTier { tokens: 100, input: 4.0, output: 9.0, cache_read: 1.0, cache_write: 3.0 });
+    assert_eq!(chain(Some(tiered)).profile().price, Some(highest));
+    assert_eq!(chain(None).profile().price, None);
 }

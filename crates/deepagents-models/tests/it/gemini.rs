@@ -232,3 +232,30 @@ fn an_unreadable_call_is_sent_back_with_its_signature_and_object_arguments() {
     assert_eq!(sent["contents"][1]["parts"], json!([want]));
     assert_eq!(sent["contents"][2]["parts"][0]["functionResponse"]["id"], "given");
 }
+
+#[test]
+fn a_changed_call_is_sent_with_its_change_and_stays_acceptable() {
+    let call = json!({"functionCall": {"id": "given", "name": "send", "args": {"to": "ann@example.org"}},
+        "thoughtSignature": "S1"});
+    let mut answer = decode(&piece(&[call], Some("STOP")).to_string()).message;
+    for drops_item in [false, true] {
+        let Block::ToolCall(call) = &mut answer.content[0] else { panic!("no call") };
+        call.args = json!({"to": "[hidden]"});
+        call.native = call.native.take().filter(|_| !drops_item);
+        let history = vec![Message::user("x"), Message::Assistant(answer.clone()), result("given", "send", "sent")];
+        let contents = &body(&ModelRequest::new(history))["contents"];
+        let part = &contents[1]["parts"][0];
+        assert_eq!(part["functionCall"], json!({"name": "send", "args": {"to": "[hidden]"}}));
+        assert_eq!(part["thoughtSignature"], "skip_thought_signature_validator");
+        let result = &contents[2]["parts"][0]["functionResponse"];
+        assert_eq!(result.get("id"), None, "the call has none either");
+    }
+}
+
+#[test]
+fn models_that_refuse_a_schema_beside_tools_are_not_said_to_enforce_one() {
+    let enforces = |model: &str| Gemini::new(model, ModelConfig::default()).unwrap().profile().structured_output;
+    let older = ["gemini-1.5-pro", "models/gemini-2.0-flash", "gemini-2.5-flash"];
+    assert_eq!(older.map(enforces), [Some(false); 3]);
+    assert_eq!(["gemini-3-flash-preview", "gemini-3.1-pro-preview"].map(enforces), [Some(true); 2]);
+}

@@ -267,3 +267,37 @@ fn documents_that_the_service_takes_are_listed_and_named_by_their_type() {
     assert_eq!(named, ["document.csv", "document.pdf", "a.csv"]);
     assert_eq!(parts[0]["file_data"], "data:text/csv;base64,QQ==");
 }
+
+#[test]
+fn a_changed_block_is_sent_with_its_change() {
+    let output = decode(&response(&[reasoning(), message("I look."), call("a", "{\"n\":1}")]).to_string());
+    let mut answer = output.message;
+    for block in &mut answer.content {
+        match block {
+            Block::Text(said) => said.text = "I see.".into(),
+            Block::ToolCall(call) => call.args = json!({"n": 2}),
+            _ => {}
+        }
+    }
+    let sent = body(&ModelRequest::new(vec![Message::user("go"), Message::Assistant(answer)]));
+    let input = sent["input"].as_array().unwrap();
+    assert_eq!(input[1], reasoning());
+    assert_eq!(input[2]["content"][0]["text"], "I see.");
+    assert_eq!(input[3], json!({"type": "function_call", "call_id": "a", "name": "look", "arguments": "{\"n\":2}"}));
+}
+
+#[test]
+fn items_keep_no_id_that_refers_to_reasoning_that_was_changed() {
+    let output = decode(&response(&[reasoning(), message("I look."), call("a", "{}")]).to_string());
+    for drops_item in [false, true] {
+        let mut answer = output.message.clone();
+        let Block::Reasoning(thought) = &mut answer.content[0] else { panic!("no reasoning") };
+        thought.text = "Something else.".into();
+        thought.native = thought.native.take().filter(|_| !drops_item);
+        let sent = body(&ModelRequest::new(vec![Message::user("go"), Message::Assistant(answer)]));
+        let input = sent["input"].as_array().unwrap();
+        let kinds: Vec<&Value> = input.iter().map(|item| &item["type"]).collect();
+        assert_eq!(kinds, ["message", "message", "function_call"]);
+        assert!(input.iter().all(|item| item.get("id").is_none()), "{input:?}");
+    }
+}

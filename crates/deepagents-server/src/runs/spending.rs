@@ -201,7 +201,9 @@ impl RunObserver for SpendingTracker {
         let events = stream::once(begun).flatten().then(move |event| {
             let (tracker, price) = (tracker.clone(), price);
             async move {
-                if let (Ok(ModelEvent::Finished(output)), Some(price)) = (&event, price) {
+                if let Ok(ModelEvent::Finished(output)) = &event
+                    && let Some(price) = output.price.or(price)
+                {
                     tracker.charge(price.cost(output.usage)).await;
                 }
                 event

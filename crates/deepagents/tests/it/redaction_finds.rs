@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use deepagents::core::message::{AssistantMessage, Reasoning, Usage, UserMessage};
-use deepagents::core::model::{ModelEvent, ModelOutput, StopReason};
+use deepagents::core::message::{AssistantMessage, Reasoning, UserMessage};
+use deepagents::core::model::{ModelEvent, ModelOutput};
 use deepagents::core::tool::ToolError;
 use deepagents::middleware::redaction::{Detector, HashKey, Redaction, Strategy};
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -406,7 +406,7 @@ async fn text_that_continues_behind_a_later_block_reveals_no_match() {
         let thought = Reasoning { text: "Hm.".to_owned(), native: None };
         let content = vec![Block::text(format!("{first}{second}")), Block::Reasoning(thought)];
         let message = AssistantMessage::new(content);
-        let output = ModelOutput { message, usage: Usage::default(), stop: StopReason::End };
+        let output = ModelOutput::new(message);
         let answer = [
             text(first),
             Ok(ModelEvent::Reasoning { block: 1, delta: "Hm.".to_owned() }),

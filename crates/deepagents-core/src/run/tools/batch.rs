@@ -16,6 +16,7 @@ use crate::panics::caught;
 use crate::run::driver::Driver;
 use crate::state::Concurrent;
 use crate::status::FinishReason;
+use crate::structured::ResponseFormat;
 use crate::tool::{CallInfo, DynTool, Effect, coerce_call};
 
 /// One call of the turn.
@@ -37,6 +38,12 @@ pub(super) struct Planned {
 impl Planned {
     pub(super) fn is_running(&self) -> bool {
         matches!(self.state, Progress::Running)
+    }
+
+    /// Returns whether this is the structured answer in this format. Even if the agent's own model is not given the tool
+    /// for it (`by_tool`), another model may have been, so the name decides unless a tool has it.
+    pub(super) fn is_answer(&self, format: &ResponseFormat, by_tool: bool) -> bool {
+        self.call.name() == format.name() && (by_tool || self.tool.is_none())
     }
 }
 
@@ -138,12 +145,13 @@ impl Driver {
         let schema = self.state.schema();
         let changed = open.changed.iter().filter_map(|name| schema.by_name(name));
         turn.taken.extend(changed.filter(|spec| spec.concurrent() == Concurrent::Refuse).map(|spec| spec.name()));
-        let shape = self.shared.agent.format.as_ref().filter(|_| self.structured_by_tool);
+        let format = self.shared.agent.format.as_ref();
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
             planned.begun = open.in_doubt.contains_key(&planned.id);
             let Some((message, added)) = open.finished.get(&planned.id) else { continue };
-            turn.has_structured |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
+            let is_answer = format.is_some_and(|format| planned.is_answer(format, self.structured_by_tool));
+            turn.has_structured |= !message.is_error && is_answer;
             planned.state = Progress::Finished { message: message.clone(), added: added.clone() };
             for other in &mut turn.calls {
                 other.waits_for.remove(&at);

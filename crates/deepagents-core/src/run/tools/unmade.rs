@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::batch::{Progress, Turn};
+use super::batch::{Planned, Progress, Turn};
 use crate::error::Result;
 use crate::machine::Open;
 use crate::message::PendingCall;
@@ -39,9 +39,10 @@ impl Driver {
 
     /// Answers the calls that need no tool: malformed ones, and the structured answer.
     pub(super) async fn answer_alone(&mut self, turn: &mut Turn) -> Result<()> {
-        let format = self.shared.agent.format.clone().filter(|_| self.structured_by_tool);
-        let is_answer_tool = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
-        let answer_calls = turn.calls.iter().filter(|c| is_answer_tool(&c.call)).count();
+        let format = self.shared.agent.format.clone();
+        let by_tool = self.structured_by_tool;
+        let is_answer = |planned: &Planned| format.as_ref().is_some_and(|format| planned.is_answer(format, by_tool));
+        let answer_calls = turn.calls.iter().filter(|planned| is_answer(planned)).count();
         let mut wrong = None;
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
@@ -54,7 +55,7 @@ impl Driver {
                     if call.name.is_empty() { "this call" } else { &call.name },
                     call.error
                 )),
-                (PendingCall::Valid(call), Some(format)) if is_answer_tool(&planned.call) => {
+                (PendingCall::Valid(call), Some(format)) if is_answer(planned) => {
                     let checked = if answer_calls > 1 {
                         Err(format!("call {} once, not {answer_calls} times", format.name()))
                     } else {

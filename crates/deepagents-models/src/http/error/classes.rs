@@ -14,6 +14,7 @@ pub(in crate::http) fn classify(status: Option<u16>, codes: &[String], info: Err
             "context_length_exceeded",
             "exceed_context_size_error",
             "request_too_large",
+            "tokens_limit_reached",
             "model_max_prompt_tokens_exceeded",
         ]) || says(TOO_LONG))
     {
@@ -54,6 +55,8 @@ pub(in crate::http) fn classify(status: Option<u16>, codes: &[String], info: Err
         Some(429) => ModelError::RateLimited(info),
         Some(401 | 403) => ModelError::Auth(info),
         Some(408 | 409 | 425) => ModelError::Overloaded(info),
+        // Gateways limit the bytes of a request, often without a code or a reason.
+        Some(413) => ModelError::ContextLength(info),
         Some(501 | 505) => ModelError::Invalid(info),
         Some(500..) => ModelError::Overloaded(info),
         Some(_) => ModelError::Invalid(info),
@@ -130,4 +133,10 @@ const TOO_LONG: &[&str] = &[
     "`inputs` tokens + `max_new_tokens` must be",
     "greater than the context length",
     "prompt exceeds max length",
+    // Limits of a request's size in bytes.
+    "request entity too large",
+    "request body too large",
+    "request_too_large",
+    "payload too large",
+    "payload size exceeds the limit",
 ];

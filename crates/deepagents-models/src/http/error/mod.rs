@@ -164,6 +164,18 @@ mod tests {
                 r#"{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
                 "context_length",
             ),
+            (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", "context_length"),
+            (413, "", "context_length"),
+            (
+                413,
+                r#"{"error":{"code":"tokens_limit_reached","message":"Request body too large for gpt-4o model. Max size: 8000 tokens."}}"#,
+                "context_length",
+            ),
+            (
+                400,
+                r#"{"error":{"status":"INVALID_ARGUMENT","message":"Request payload size exceeds the limit: 20971520 bytes."}}"#,
+                "context_length",
+            ),
             (400, r#"{"code":"1500","message":"Invalid model: x","type":"invalid_model"}"#, "invalid_request"),
             (404, r#"{"error":"model 'x' not found"}"#, "invalid_request"),
             (400, r#"{"error":{"message":"Your credit balance is too low","type":"invalid_request_error"}}"#, "auth"),

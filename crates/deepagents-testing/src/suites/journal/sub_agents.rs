@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{Record, RetentionPolicy, RunStatus};
-use deepagents_core::message::{AssistantMessage, Block, Usage};
+use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest, StopReason};
 use deepagents_core::run::RunInput;
 use deepagents_core::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -34,7 +34,7 @@ impl ChatModel for Twice {
             vec![Block::text("done")]
         };
         let stop = if turn < 2 { StopReason::ToolCalls } else { StopReason::End };
-        let output = ModelOutput { message: AssistantMessage::new(content), usage: Usage::default(), stop };
+        let output = ModelOutput { message: AssistantMessage::new(content), stop, ..ModelOutput::default() };
         Box::pin(Once(Some(ModelEvent::Finished(Box::new(output)))))
     }
 }

@@ -25,7 +25,8 @@ use super::plan::{FilesIn, MAIN, Operation, Plan};
 use super::script::{Piece, Tag, View, report, task};
 
 /// The usage of each request.
-pub(crate) const USAGE: Usage = Usage { input: 100, output: 10, cache_read: 0, cache_write: 0, reasoning: 0 };
+pub(crate) const USAGE: Usage =
+    Usage { input: 100, output: 10, cache_read: 0, cache_write: 0, cache_write_hour: 0, reasoning: 0 };
 
 /// What agents are built from.
 #[derive(Clone)]
