@@ -5,7 +5,7 @@ use deepagents_core::journal::{JournalError, LogPosition, RunStatus};
 use deepagents_core::run::FinishReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::channel::{KnownTask, KnownTaskChange};
 use super::closure::ClosureResult;
@@ -167,24 +167,27 @@ impl TaskState {
     }
 
     pub(super) fn json(&self) -> String {
-        let mut out = json!({"task_id": self.known.id, "agent": self.known.agent, "status": self.status});
+        let mut out = Map::new();
+        let mut set = |name: &str, value: Value| out.insert(name.to_owned(), value);
+        set("task_id", json!(self.known.id));
+        set("agent", json!(self.known.agent));
+        set("status", json!(self.status));
         if let Some(task) = &self.task {
-            out["thread_id"] = json!(task.thread);
+            set("thread_id", json!(task.thread));
         }
         match self.status {
             TaskStatus::Running => {}
             TaskStatus::Interrupted => {
                 let asked = self.report.iter().flat_map(|report| &report.action_requests);
                 let asked = asked.map(|q| json!({"tool": q.tool, "args": q.args, "description": q.text}));
-                out["interrupts"] = asked.collect();
-                out["note"] =
-                    "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
-                     something else with `update_async_task`."
-                        .into();
+                set("interrupts", asked.collect());
+                let note = "It waits for a person, and this run has no thread to ask one in; cancel it, or tell it to do \
+                            something else with `update_async_task`.";
+                set("note", note.into());
             }
-            TaskStatus::Error => out["error"] = self.cut().into(),
-            _ => out["result"] = self.cut().into(),
+            TaskStatus::Error => drop(set("error", self.cut().into())),
+            _ => drop(set("result", self.cut().into())),
         }
-        out.to_string()
+        Value::Object(out).to_string()
     }
 }
