@@ -150,6 +150,13 @@ pub trait Backend: Send + Sync + 'static {
         true
     }
 
+    /// Returns the directories whose files commands do not see at their paths, so that a model can be told. The root
+    /// stands for all files.
+    fn shell_unreachable(&self) -> Vec<VPath> {
+        let root = VPath::root();
+        if self.shell_visible(&root) { Vec::new() } else { vec![root] }
+    }
+
     /// Returns the state channels the backend needs; its user must declare them.
     fn channels(&self) -> Vec<ChannelSpec> {
         Vec::new()
@@ -158,7 +165,7 @@ pub trait Backend: Send + Sync + 'static {
 
 impl<B: Backend + ?Sized> Backend for Arc<B> {
     forward!([.as_ref()]; stat, read, read_to_change, read_lines, list, write, delete, glob, grep, resolve, lock);
-    forward!([.as_ref()]; capabilities, pinned, change_access, shell_visible, channels, shell);
+    forward!([.as_ref()]; capabilities, pinned, change_access, shell_visible, shell_unreachable, channels, shell);
 }
 
 impl fmt::Debug for dyn Backend {

@@ -14,7 +14,7 @@ pub enum ContentKind {
     Audio,
     /// Video.
     Video,
-    /// A document that some models read natively: PDF or PowerPoint.
+    /// A document that some models read natively: PDF or one of an office suite.
     Document,
     /// Anything else.
     Binary,
@@ -24,7 +24,7 @@ pub enum ContentKind {
 pub const SNIFFED: usize = 8192;
 
 /// Returns the kind and MIME type of a file. The signature in its first bytes decides, so that an image with the wrong
-/// extension is recognised; then the extension; then whether the content is text.
+/// extension is recognised; then whether the content is text, whatever its extension; then the extension.
 ///
 /// `head` is the start of the content ([`SNIFFED`] bytes are enough). `whole` says whether it is all of the content: a
 /// character truncated at the end of a partial `head` does not count as binary.
@@ -44,10 +44,15 @@ pub fn classify(path: &VPath, head: &[u8], whole: bool) -> (ContentKind, &'stati
         return known;
     }
     match named {
+        // A model's provider refuses text that is declared as an image, such as a Git LFS pointer or an error page.
+        _ if text => (ContentKind::Text, text_type(path)),
         Some(named) => named,
-        None if text => (ContentKind::Text, "text/plain"),
         None => (ContentKind::Binary, "application/octet-stream"),
     }
+}
+
+fn text_type(path: &VPath) -> &'static str {
+    if path.extension().as_deref() == Some("csv") { "text/csv" } else { "text/plain" }
 }
 
 /// Returns the kind and MIME type for an extension; `None` for text and unknown extensions.
@@ -76,6 +81,10 @@ pub fn by_extension(path: &VPath) -> Option<(ContentKind, &'static str)> {
         "ogg" => (Audio, "audio/ogg"),
         "flac" => (Audio, "audio/flac"),
         "pdf" => (Document, "application/pdf"),
+        "doc" => (Document, "application/msword"),
+        "docx" => (Document, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        "xls" => (Document, "application/vnd.ms-excel"),
+        "xlsx" => (Document, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         "ppt" => (Document, "application/vnd.ms-powerpoint"),
         "pptx" => (Document, "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
         _ => return None,

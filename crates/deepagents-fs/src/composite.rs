@@ -1,5 +1,6 @@
 //! Several backends under one root.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -322,6 +323,15 @@ impl Backend for CompositeBackend {
         let at = self.find(path).map_or(true, |(mount, inner)| mount.backend.shell_visible(&inner));
         let mut below = self.mounts.iter().filter(|mount| mount.path != *path && mount.path.starts_with(path));
         at || below.any(|mount| mount.backend.shell_visible(&VPath::root()))
+    }
+
+    /// The routes and what the root backend says of itself, without directories below others.
+    fn shell_unreachable(&self) -> Vec<VPath> {
+        let root = self.mounts.iter().find(|mount| mount.path.is_root());
+        let of_root = root.into_iter().flat_map(|mount| mount.backend.shell_unreachable());
+        let all: BTreeSet<VPath> = self.routes().cloned().chain(of_root).collect();
+        let is_topmost = |path: &&VPath| path.ancestors().all(|above| !all.contains(&above));
+        all.iter().filter(is_topmost).cloned().collect()
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {

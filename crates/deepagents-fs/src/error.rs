@@ -54,7 +54,7 @@ pub enum FsError {
         reason: String,
     },
     /// A permission rule denies it, or requires an approval that was not given.
-    #[error("permission denied for {operation} on {}", .path.quoted())]
+    #[error("permission denied for {operation} on {}{}", .path.quoted(), .reason.in_words(.rule))]
     Denied {
         /// The path as it was given.
         path: VPath,
@@ -62,6 +62,8 @@ pub enum FsError {
         operation: &'static str,
         /// The pattern of the rule that matched.
         rule: String,
+        /// What the rule matched.
+        reason: DeniedReason,
     },
     /// The content exceeds what may be held in memory.
     #[error("{} is too large: {size} bytes, the limit is {limit}", .path.quoted())]
@@ -109,6 +111,30 @@ pub enum FsError {
         /// Description, without host paths.
         reason: String,
     },
+}
+
+/// What a rule that denies an operation matched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeniedReason {
+    /// The path itself.
+    #[default]
+    Path,
+    /// What the path leads to through symbolic links. Messages do not name it, because it may be hidden from listings.
+    Target,
+    /// Something that a directory to be deleted contains or may contain.
+    Contents,
+}
+
+impl DeniedReason {
+    /// Returns the end of a message, which is empty if the path says it all.
+    fn in_words(self, rule: &str) -> String {
+        match self {
+            Self::Path => String::new(),
+            Self::Target => ": a link on it leads to a place that a rule protects".to_owned(),
+            Self::Contents => format!(": the rule `{}` protects what it may contain", beginning(rule)),
+        }
+    }
 }
 
 /// A directory could not be opened as a workspace.

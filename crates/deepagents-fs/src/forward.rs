@@ -17,7 +17,7 @@
 ///
 /// impl<B: Backend> Backend for NotEmpty<B> {
 ///     forward!([.0]; stat, read, read_to_change, read_lines, list, delete, glob, grep, resolve, lock);
-///     forward!([.0]; change_access, capabilities, shell_visible, channels);
+///     forward!([.0]; change_access, capabilities, shell_visible, shell_unreachable, channels);
 ///
 ///     fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, on: WriteMode) -> FsFuture<'a, Written> {
 ///         let refused = || FsError::io(path, std::io::ErrorKind::InvalidInput, "it would be empty");
@@ -72,6 +72,7 @@ macro_rules! forward {
         );
     };
     (@ $i:tt shell_visible) => { $crate::forward!(@plain $i shell_visible(path: &$crate::VPath) -> bool); };
+    (@ $i:tt shell_unreachable) => { $crate::forward!(@plain $i shell_unreachable() -> Vec<$crate::VPath>); };
     (@ $i:tt channels) => {
         $crate::forward!(@plain $i channels() -> Vec<$crate::deepagents_core::state::ChannelSpec>);
     };

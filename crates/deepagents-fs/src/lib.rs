@@ -37,7 +37,7 @@ pub use backend::{
 };
 pub use classify::ContentKind;
 pub use composite::CompositeBackend;
-pub use error::{FsError, OpenError};
+pub use error::{DeniedReason, FsError, OpenError};
 pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
 #[cfg(unix)]
 pub use local::{LocalBackend, LocalOptions};

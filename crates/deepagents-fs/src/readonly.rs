@@ -27,7 +27,7 @@ impl ReadOnly {
 }
 
 impl Backend for ReadOnly {
-    forward!([.inner]; stat, read, read_lines, list, glob, grep, resolve, shell_visible, channels);
+    forward!([.inner]; stat, read, read_lines, list, glob, grep, resolve, shell_visible, shell_unreachable, channels);
 
     fn write<'a>(&'a self, _: &'a State, path: &'a VPath, _: Bytes, _: WriteMode) -> FsFuture<'a, Written> {
         Box::pin(async move { Err(FsError::ReadOnly(path.clone())) })

@@ -24,6 +24,9 @@ impl DynTool for DescriptionOverride {
     fn coerced(&self, args: &Value) -> Option<Value> {
         self.tool.coerced(args)
     }
+    fn misfit(&self, args: &Value) -> Option<String> {
+        self.tool.misfit(args)
+    }
     fn idempotent(&self, args: &Value) -> bool {
         self.tool.idempotent(args)
     }

@@ -21,6 +21,7 @@
 //! or left out, and [`DeepAgent::explain`] shows the result. Add your own parts as [`Middleware`]s and [`Tool`]s.
 
 mod approvals;
+mod artifacts;
 pub mod blocking;
 mod builder;
 mod call_error;

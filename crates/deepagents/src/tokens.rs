@@ -43,6 +43,20 @@ pub(crate) fn head(text: &str, quarters: usize) -> &str {
     end.map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
 }
 
+/// Returns the longest suffix of a text whose weight is at most this many quarters of a token.
+pub(crate) fn tail(text: &str, quarters: usize) -> &str {
+    let mut left = quarters;
+    let fits = |&(_, c): &(usize, char)| match left.checked_sub(weight(c)) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    let start = text.char_indices().rev().take_while(fits).last();
+    start.map_or("", |(at, _)| text.get(at..).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,8 +71,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_head_stays_within_its_weight_limit() {
+    fn the_ends_of_a_text_stay_within_their_weight_limit() {
         assert_eq!((head("abcdef", 4), head("ab", 4), head("", 4)), ("abcd", "ab", ""));
         assert_eq!((head("a你好", 5), head("你好", 3)), ("a你", ""));
+        assert_eq!((tail("abcdef", 4), tail("ab", 4), tail("你好a", 5), tail("好", 3)), ("cdef", "ab", "好a", ""));
     }
 }

@@ -3,39 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
 use deepagents_fs::permissions::{OnAsk, PermissionedBackend, Permissions};
 use deepagents_fs::shell::{SessionOptions, Shell};
-use deepagents_fs::{Backend, ByteRange, FsError, StateBackend, VPath, Version, WriteMode, Written};
+use deepagents_fs::{Backend, ByteRange, Capabilities, FsError, StateBackend, VPath, Version};
 use futures_util::{StreamExt, stream};
 
+use crate::artifacts::Artifacts;
 use crate::channels::Files;
 use crate::shared::Shared;
-
-/// Directory for large tool results.
-pub(crate) const RESULTS: &str = "/large_tool_results";
-/// Directory for messages that summaries replace and for long messages.
-pub(crate) const HISTORY: &str = "/conversation_history";
-
-/// Directories that the harness writes for the agent, which only reads them.
-pub(crate) fn harness_directories() -> impl Iterator<Item = VPath> {
-    [RESULTS, HISTORY].into_iter().filter_map(|path| VPath::parse(path).ok())
-}
-
-/// Writes a file in a directory of the harness. Fails if a link is on the way: a command may have created it, and
-/// nobody has approved a change of its target.
-pub(crate) async fn store_file(
-    backend: &dyn Backend,
-    state: &State,
-    path: &VPath,
-    data: Bytes,
-    mode: WriteMode,
-) -> Result<Written, FsError> {
-    let led = backend.pinned(path, path);
-    led.as_deref().unwrap_or(backend).write(state, path, data, mode).await
-}
 
 /// How an operation treats a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +48,7 @@ pub(crate) struct Workspace {
     /// The same files under rules that exempt the harness's own directories, unless the rules name them: an agent that
     /// may not write anywhere can have long conversations too.
     kept: Backends,
+    artifacts: Artifacts,
 }
 
 /// One backend for all runs, or one per run.
@@ -108,7 +86,7 @@ impl Default for Workspace {
 
 impl Workspace {
     fn at(files: Backends) -> Self {
-        Self { kept: files.clone(), files }
+        Self { kept: files.clone(), files, artifacts: Artifacts::default() }
     }
 
     /// Uses one backend for all runs.
@@ -124,6 +102,16 @@ impl Workspace {
     /// Creates a backend for each run.
     pub(crate) fn per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self::at(Backends::PerRun(Shared(Arc::new(make))))
+    }
+
+    /// Moves the directories of the harness below another one. To be called before rules are applied.
+    #[must_use]
+    pub(crate) fn artifacts_below(self, root: &VPath) -> Self {
+        Self { artifacts: Artifacts::below(root).unwrap_or_default(), ..self }
+    }
+
+    pub(crate) fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
     }
 
     pub(crate) fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
@@ -158,8 +146,24 @@ impl Workspace {
         if rules.is_empty() {
             return self;
         }
-        let kept = self.kept.guarded(rules.clone().sparing(harness_directories()));
-        Self { files: self.files.guarded(rules), kept }
+        let kept = self.kept.guarded(rules.clone().sparing(self.artifacts.directories()));
+        Self { files: self.files.guarded(rules), kept, ..self }
+    }
+
+    /// Returns the directories whose files commands do not see, or `None` if the backend is created per run.
+    pub(crate) fn shell_unreachable(&self) -> Option<Vec<VPath>> {
+        match &self.files {
+            Backends::One(backend) => Some(backend.shell_unreachable()),
+            Backends::PerRun(_) => None,
+        }
+    }
+
+    /// Returns what the backend can do; everything if it is created per run.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        match &self.files {
+            Backends::One(backend) => backend.capabilities(),
+            Backends::PerRun(_) => Capabilities::default(),
+        }
     }
 
     /// Returns the channels that the backend needs; each middleware that uses it declares them.

@@ -216,6 +216,10 @@ impl Backend for EditorFiles {
         self.inner.shell_visible(path)
     }
 
+    fn shell_unreachable(&self) -> Vec<VPath> {
+        self.inner.shell_unreachable()
+    }
+
     fn channels(&self) -> Vec<ChannelSpec> {
         self.inner.channels()
     }

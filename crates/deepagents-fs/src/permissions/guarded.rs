@@ -13,7 +13,9 @@ use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
 use crate::shell::{Command, CommandOutput, Shell, ShellError};
-use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Kind, Listing, Stat, VPath, WriteMode, Written};
+use crate::{
+    Backend, ByteRange, DeniedReason, FileRead, FsError, FsFuture, Kind, Listing, Stat, VPath, WriteMode, Written,
+};
 
 /// Handling of operations that require a person's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +114,12 @@ impl PermissionedBackend {
 
     fn decide(&self, operation: Operation, given: &VPath, path: &VPath) -> Result<(), FsError> {
         let decision = self.rules.decide(operation, path);
-        if self.on_ask.refuses(decision.mode) { Err(denied(operation, given, decision.pattern)) } else { Ok(()) }
+        let reason = if given == path { DeniedReason::Path } else { DeniedReason::Target };
+        if self.on_ask.refuses(decision.mode) {
+            Err(denied(operation, given, decision.pattern, reason))
+        } else {
+            Ok(())
+        }
     }
 
     /// Checks a path as written and its target; returns the target.
@@ -141,7 +148,7 @@ impl PermissionedBackend {
     ) -> Result<(), FsError> {
         let decision = decide(&self.rules, operation, real);
         let hidden = decision.mode == AccessMode::Ask && decide(&self.rules, operation, path).mode != AccessMode::Ask;
-        if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
+        if hidden { Err(denied(operation, path, decision.pattern, DeniedReason::Target)) } else { Ok(()) }
     }
 
     /// Checks a directory to be listed or searched, as written and its target; returns the target.
@@ -214,19 +221,20 @@ impl PermissionedBackend {
         for tree in [path, &place] {
             let decision = self.rules.decide_tree(Operation::Write, tree);
             if self.on_ask.refuses(decision.mode) {
-                return Err(denied(Operation::Write, path, decision.pattern));
+                return Err(denied(Operation::Write, path, decision.pattern, DeniedReason::Contents));
             }
         }
         Ok(place)
     }
 }
 
-fn denied(operation: Operation, path: &VPath, rule: Option<&str>) -> FsError {
-    FsError::Denied { path: path.clone(), operation: operation.name(), rule: rule.unwrap_or_default().to_owned() }
+fn denied(operation: Operation, path: &VPath, rule: Option<&str>, reason: DeniedReason) -> FsError {
+    let rule = rule.unwrap_or_default().to_owned();
+    FsError::Denied { path: path.clone(), operation: operation.name(), rule, reason }
 }
 
 impl Backend for PermissionedBackend {
-    forward!([.inner]; lock, capabilities, change_access, shell_visible, channels);
+    forward!([.inner]; lock, capabilities, change_access, shell_visible, shell_unreachable, channels);
 
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
         self.access(Access::Read, state, path, |inner, state, path, _| inner.stat(state, path))

@@ -167,7 +167,7 @@ impl Permissions {
     /// # Errors
     /// Returns an error if a rule could never apply: it has no paths or no operations, or one of its patterns,
     /// including each brace alternative, cannot match any path. Also returns an error if a pattern does not begin with
-    /// a slash, contains a `..` component, or is too large.
+    /// a slash, contains a `..` or `~` component, or is too large.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
         Ok(Self { rules, ..Self::default() })

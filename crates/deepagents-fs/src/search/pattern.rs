@@ -44,6 +44,9 @@ pub enum PatternError {
     /// A component is `..`.
     #[error("`..` is not allowed in a pattern")]
     Traversal,
+    /// A component of a rule's pattern is `~`, which would name a directory called so instead of a home.
+    #[error("`~` does not stand for a home directory; name the directory, or write `[~]` for one with that name")]
+    Home,
     /// The pattern is too long.
     #[error("the pattern is {bytes} bytes long, the limit is {limit}")]
     TooLong {
@@ -154,6 +157,7 @@ impl Pattern {
                 match component {
                     "" | "." => {}
                     ".." => return Err(PatternError::Traversal),
+                    "~" if !search => return Err(PatternError::Home),
                     "**" if segments.last().is_some_and(Segment::is_globstar) => {}
                     name => segments.push(match compiled.get(name) {
                         Some(segment) => Segment::clone(segment),

@@ -34,7 +34,7 @@ impl<B: Backend> WithShell<B> {
 
 impl<B: Backend> Backend for WithShell<B> {
     forward!([.backend]; stat, read, read_to_change, read_lines, list, write, delete, glob, grep, resolve, lock);
-    forward!([.backend]; capabilities, pinned, change_access, shell_visible, channels);
+    forward!([.backend]; capabilities, pinned, change_access, shell_visible, shell_unreachable, channels);
 
     fn shell(&self) -> Option<&dyn Shell> {
         Some(&*self.shell)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use deepagents_core::env::{Clock, SystemClock};
 use deepagents_core::state::{State, Update};
-use deepagents_core::store::{Expected, Item, KeyInfo, KeyQuery, Store, StoreError, Write};
+use deepagents_core::store::{Expected, Item, KeyInfo, KeyQuery, Store, StoreError, Write, check_namespace};
 use futures_core::future::BoxFuture;
 
 use crate::files::{FileData, shared_bytes};
@@ -60,7 +60,8 @@ pub struct StoreBackend {
 }
 
 impl StoreBackend {
-    /// Creates a backend for the files under a namespace.
+    /// Creates a backend for the files under a namespace. With one that is empty, or has a label that is empty, `*` or
+    /// contains NUL, every operation fails.
     pub fn new(store: impl Store, namespace: Vec<String>) -> Self {
         Self { store: Arc::new(store), namespace, clock: Arc::new(SystemClock), locks: PathLocks::default() }
     }
@@ -72,8 +73,18 @@ impl StoreBackend {
         self
     }
 
+    /// Returns the namespace if it is valid. Stores check it only when they are written to.
+    fn namespace(&self, path: &VPath) -> Result<&[String], FsError> {
+        check_namespace(&self.namespace).map_err(|error| failed(path, error))?;
+        if self.namespace.iter().any(|label| label == "*") {
+            let reason = "a label is `*`, which stands for any label in queries";
+            return Err(failed(path, StoreError::Namespace { namespace: self.namespace.clone(), reason }));
+        }
+        Ok(&self.namespace)
+    }
+
     async fn keys(&self, path: &VPath, query: &KeyQuery) -> Result<Vec<KeyInfo>, FsError> {
-        self.store.list_keys(&self.namespace, query).await.map_err(|error| failed(path, error))
+        self.store.list_keys(self.namespace(path)?, query).await.map_err(|error| failed(path, error))
     }
 
     /// Returns what the store knows of a file without its content.
@@ -139,7 +150,7 @@ impl StoreBackend {
         if path.is_root() {
             return Err(FsError::IsDirectory(path.clone()));
         }
-        let item = self.store.get(&self.namespace, path.as_str()).await.map_err(|error| failed(path, error))?;
+        let item = self.store.get(self.namespace(path)?, path.as_str()).await.map_err(|error| failed(path, error))?;
         match item {
             Some(item) => Ok(item),
             None => Err(self.absent(path).await?),

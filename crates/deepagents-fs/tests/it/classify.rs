@@ -4,12 +4,20 @@ use deepagents_fs::classify::{SNIFFED, classify, is_text};
 use crate::suite::p;
 
 #[test]
-fn file_types_follow_signature_then_extension_then_content() {
+fn file_types_follow_signature_then_text_then_extension() {
     for (path, head, want) in [
-        ("/a.png", &b"not really"[..], (Image, "image/png")),
-        ("/A.JPG", b"", (Image, "image/jpeg")),
-        ("/a.mp4", b"", (Video, "video/mp4")),
-        ("/a.flac", b"", (Audio, "audio/flac")),
+        ("/a.png", &b"not really"[..], (Text, "text/plain")),
+        ("/a.pdf", b"<html>404</html>", (Text, "text/plain")),
+        ("/a.csv", b"a,b\n1,2\n", (Text, "text/csv")),
+        ("/A.JPG", b"\0", (Image, "image/jpeg")),
+        ("/a.mp4", b"\0", (Video, "video/mp4")),
+        ("/a.flac", b"\0", (Audio, "audio/flac")),
+        (
+            "/a.docx",
+            b"PK\x03\x04\0",
+            (Document, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        ),
+        ("/a.xlsx", b"PK\x03\x04\0", (Document, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")),
         ("/a.pdf", b"%PDF-1.7", (Document, "application/pdf")),
         ("/a.svg", b"<svg/>", (Text, "text/plain")),
         ("/Makefile", b"all:\n", (Text, "text/plain")),

@@ -184,6 +184,19 @@ async fn an_invalid_pattern_is_an_error_however_many_backends_are_searched() {
     assert!(matches!(files.grep(&query).await, Err(FsError::Pattern { .. })));
 }
 
+#[tokio::test]
+async fn the_topmost_routes_are_where_commands_see_no_files() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), || Arc::new(StateBackend::new()));
+    let disk = || Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let routes = CompositeBackend::new(disk())
+        .route(p("/mem"), state())
+        .route(p("/mem-2"), disk())
+        .route(p("/mem/deep"), state());
+    assert_eq!(ReadOnly::new(routes).shell_unreachable(), [p("/mem"), p("/mem-2")]);
+    assert_eq!(disk().shell_unreachable(), []);
+    assert_eq!(CompositeBackend::new(state()).route(p("/disk"), disk()).shell_unreachable(), [p("/")]);
+}
+
 #[test]
 fn directories_are_supported_if_one_of_the_backends_supports_them() {
     let state = || -> Arc<dyn Backend> { Arc::new(StateBackend::new()) };

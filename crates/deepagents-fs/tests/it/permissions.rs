@@ -4,7 +4,7 @@ use deepagents_fs::edit::{Edit, EditError};
 use deepagents_fs::permissions::{AccessMode, OnAsk, Operation, PermissionedBackend, Permissions, Rule};
 use deepagents_fs::search::{GrepQuery, Truncation};
 use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
-use deepagents_fs::{Backend, CompositeBackend, FsError, LocalBackend, StateBackend};
+use deepagents_fs::{Backend, CompositeBackend, DeniedReason, FsError, LocalBackend, StateBackend};
 use proptest::prelude::*;
 
 use crate::suite::{Files, p, shown};
@@ -108,10 +108,23 @@ fn guarded(permissions: Permissions) -> (Files, tempfile::TempDir) {
 }
 
 #[tokio::test]
+async fn a_denial_says_whether_a_link_or_a_protected_content_is_the_reason() {
+    let (mut files, _dir) = guarded(deny(&["/a/secret/**"]));
+    let text = files.delete("/a").await.unwrap_err().to_string();
+    assert_eq!(text, "permission denied for write on /a: the rule `/a/secret/**` protects what it may contain");
+    let text = files.write("/keylink", "x").await.unwrap_err().to_string();
+    assert_eq!(text, "permission denied for write on /keylink: a link on it leads to a place that a rule protects");
+    let text = files.read("/a/secret/key").await.unwrap_err().to_string();
+    assert_eq!(text, "permission denied for read on /a/secret/key");
+}
+
+#[tokio::test]
 async fn a_denied_path_is_denied_to_every_operation() {
     let (mut files, _dir) = guarded(deny(&["/a/secret/**"]));
     for path in ["/a/secret/.env", "/a/secret/key", "/keylink", "/dirlink/key", "/alink/secret/key", "/dirlink/none"] {
-        let denied = |operation| FsError::Denied { path: p(path), operation, rule: "/a/secret/**".to_owned() };
+        let reason = if path.starts_with("/a/") { DeniedReason::Path } else { DeniedReason::Target };
+        let rule = || "/a/secret/**".to_owned();
+        let denied = |operation| FsError::Denied { path: p(path), operation, rule: rule(), reason };
         assert_eq!(files.read(path).await.unwrap_err(), denied("read"), "{path}");
         assert_eq!(files.lines(path, 0, 1).await.unwrap_err(), denied("read"), "{path}");
         assert_eq!(files.backend.stat(&files.state, &p(path)).await.unwrap_err(), denied("read"), "{path}");
@@ -240,7 +253,8 @@ async fn a_link_to_a_parent_directory_hides_no_tree_from_the_rules() {
     // Nobody was asked about `/docs/self`, a link through which all of it can be read.
     let (mut files, dir) = made(AccessMode::Ask, OnAsk::Allow);
     for path in ["/docs/self", "/docs/a", "/docs/self/a", "/docs/self/docs/a"] {
-        let denied = |operation| FsError::Denied { path: p(path), operation, rule: "/a/secret/**".to_owned() };
+        let (rule, reason) = (|| "/a/secret/**".to_owned(), DeniedReason::Target);
+        let denied = |operation| FsError::Denied { path: p(path), operation, rule: rule(), reason };
         assert_eq!(files.list(path).await.unwrap_err(), denied("read"), "{path}");
         assert_eq!(files.grep(&GrepQuery::new("hit", p(path))).await.unwrap_err(), denied("read"), "{path}");
         let names = deepagents_fs::search::GlobQuery::new("**", p(path)).unwrap();
@@ -269,7 +283,9 @@ async fn a_link_to_a_parent_directory_hides_no_tree_from_the_rules() {
 #[test]
 fn a_file_rule_that_can_never_match_is_an_error() {
     let refused = |rule: Rule| Permissions::new([rule]).unwrap_err().to_string();
-    for pattern in ["/{.,../x}", "/a\\/b", "/x/[\\\\]y", "/{a,\\.\\.}", "/[.]", "/a/[.][.]/b", "/*\\\\x"] {
+    for pattern in
+        ["/{.,../x}", "/a\\/b", "/x/[\\\\]y", "/{a,\\.\\.}", "/[.]", "/a/[.][.]/b", "/*\\\\x", "/~/x", "/{a,~}"]
+    {
         assert!(Permissions::new([Rule::new(AccessMode::Deny, [pattern])]).is_err(), "{pattern}");
     }
     // An alternative for a directory covers everything below it, even next to an alternative that does not exist.
@@ -277,9 +293,11 @@ fn a_file_rule_that_can_never_match_is_an_error() {
     assert!(!may_read(&secrets, "/secrets/key") && !may_read(&secrets, "/secrets") && !may_read(&secrets, "/nothing"));
     assert!(may_read(&secrets, "/other"));
     assert!(refused(Rule::new(AccessMode::Deny, Vec::<String>::new())).contains("names no paths"));
+    let home = refused(Rule::new(AccessMode::Deny, ["/~/secrets/**"]));
+    assert!(home.contains("`~` does not stand for a home directory"), "{home}");
     let idle = refused(Rule::new(AccessMode::Deny, ["/x"]).only([]));
     assert!(idle.contains("/x") && idle.contains("names no operations"), "{idle}");
-    for fine in ["/", "/*", "/[!/]x", "/.[!.]*", "/a//b/", "/{a,b/**}", "/[[:alpha:]]", "/.?"] {
+    for fine in ["/", "/*", "/[!/]x", "/.[!.]*", "/a//b/", "/{a,b/**}", "/[[:alpha:]]", "/.?", "/~x", "/[~]/x"] {
         assert!(Permissions::new([Rule::new(AccessMode::Deny, [fine])]).is_ok(), "{fine}");
     }
 }

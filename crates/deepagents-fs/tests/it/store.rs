@@ -28,6 +28,26 @@ async fn namespaces_are_isolated_from_each_other() {
 }
 
 #[tokio::test]
+async fn every_operation_refuses_an_invalid_namespace() {
+    let invalid: [(&[&str], &str); 4] =
+        [(&[], "it is empty"), (&["a", ""], "a label is empty"), (&["a\0"], "contains NUL"), (&["a", "*"], "is `*`")];
+    for (labels, reason) in invalid {
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let mut files = Files::new(Arc::new(StoreBackend::new(MemoryStore::default(), labels)));
+        let errors = [
+            files.read("/a").await.unwrap_err(),
+            files.list("/").await.unwrap_err(),
+            files.write("/a", "x").await.unwrap_err(),
+            files.delete("/a").await.unwrap_err(),
+            files.grep(&GrepQuery::new("x", p("/"))).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn other_values_in_the_namespace_do_no_harm() {
     let store = Arc::new(MemoryStore::default());
     store.put(&namespace("ada"), "not a path", json!({"a": 1})).await.unwrap();

@@ -23,7 +23,8 @@ use crate::workspace::Workspace;
 impl DeepAgentBuilder {
     /// Returns the files of this agent under the rules that it cannot drop.
     pub(super) fn bound_workspace(&self) -> Workspace {
-        self.bounds.iter().cloned().fold(self.workspace.clone(), Workspace::guarded)
+        let workspace = self.workspace.clone().artifacts_below(&self.files.artifacts_root);
+        self.bounds.iter().cloned().fold(workspace, Workspace::guarded)
     }
 
     /// Returns the files of this agent under all its rules.

@@ -6,6 +6,7 @@ use deepagents::core::interrupt::DecisionError;
 use deepagents::core::middleware::offered_tools;
 use deepagents::core::tool::{DynTool, ToolSet};
 use deepagents::models::scripted::Turn;
+use deepagents::profile::ProfileConfig;
 use deepagents::{
     DecisionAuthor, DecisionRecord, FinishReason, InterruptOn, InterruptPolicy, RunInput, json_tool, tool_fn,
 };
@@ -109,13 +110,17 @@ async fn a_call_matching_no_schema_alternative_is_rejected_without_asking() {
         {"properties": {"city": {"type": "string"}}, "required": ["city"]},
         {"properties": {"code": {"type": "string"}}, "required": ["code"]},
     ]});
-    let office = Office::new([Turn::calls([("place", json!({}))]), Turn::text("Done.")]);
-    let place = json_tool("place", "A tool.", schema, |_, _cx| async { Ok("placed") });
-    let policy = InterruptPolicy::new().before("place", InterruptOn::any());
-    let done = office.builder().tool(place).interrupt_on(policy).build().unwrap();
-    let done = done.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!(done.stop, FinishReason::Done);
-    assert!(results(&done)[0].0.contains("place does not take these arguments"), "{:?}", results(&done));
+    let described: ProfileConfig =
+        serde_json::from_value(json!({"tool_description_overrides": {"place": "Places things."}})).unwrap();
+    for profile in [ProfileConfig::default(), described] {
+        let office = Office::new([Turn::calls([("place", json!({}))]), Turn::text("Done.")]);
+        let place = json_tool("place", "A tool.", schema.clone(), |_, _cx| async { Ok("placed") });
+        let policy = InterruptPolicy::new().before("place", InterruptOn::any());
+        let done = office.builder().tool(place).interrupt_on(policy).profile(profile).build().unwrap();
+        let done = done.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+        assert_eq!(done.stop, FinishReason::Done);
+        assert!(results(&done)[0].0.contains("place does not take these arguments"), "{:?}", results(&done));
+    }
 }
 
 /// Returns the text of the question about a call of a tool with this schema.

@@ -3,6 +3,8 @@
 mod bounds;
 mod edges;
 mod exchanged;
+mod limits;
+mod media;
 mod own;
 mod patching;
 mod protected;

@@ -98,7 +98,8 @@ async fn an_agent_without_write_access_still_compacts_and_stores_large_results()
     assert!(shown(&model).contains("A SUMMARY") && !shown(&model).contains("question 0"), "{}", shown(&model));
     let kept = dir.path().join("conversation_history");
     assert_eq!(long_messages(dir.path()), ["long ".repeat(2_000)]);
-    let history = std::fs::read_dir(kept).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_file());
+    let mut files = std::fs::read_dir(kept).unwrap().map(|entry| entry.unwrap().path());
+    let history = files.find(|path| path.extension().is_some_and(|extension| extension == "md"));
     assert!(std::fs::read_to_string(history.unwrap()).unwrap().contains("question 0"));
 }
 

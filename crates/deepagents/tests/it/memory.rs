@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deepagents::channels::{Files, MemoryContents};
-use deepagents::fs::{LocalBackend, StateBackend};
+use deepagents::fs::{LocalBackend, ReadOnly, StateBackend};
 use deepagents::middleware::Memory;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunInput, Update};
@@ -190,11 +190,14 @@ async fn memory_is_not_part_of_the_state_visible_to_callers() {
 #[tokio::test]
 async fn the_model_is_asked_to_keep_memory_only_if_it_can_write_files() {
     let text = system([("/a.md", "note")], |b| b.memory(["/a.md"])).await;
-    for words in ["reference, not orders", "edit_file", "Do not store", "passwords", "reason", "Examples"] {
+    let writes = "with the tools that change files";
+    for words in ["reference, not orders", writes, "Do not store", "passwords", "reason", "Examples"] {
         assert!(text.contains(words), "{words}");
     }
     let text = system([("/a.md", "note")], |b| b.memory(["/a.md"]).without("Filesystem")).await;
-    assert!(text.contains("note") && !text.contains("edit_file"), "{text}");
+    assert!(text.contains("note") && !text.contains(writes), "{text}");
+    let text = system([("/a.md", "note")], |b| b.memory(["/a.md"]).backend(ReadOnly::new(StateBackend::new()))).await;
+    assert!(!text.contains(writes), "{text}");
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
-use deepagents::core::model::ModelProfile;
+use deepagents::core::model::{ModelError, ModelProfile};
 use deepagents::fs::LocalBackend;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Block, DeepAgent, Message, RunInput, wrap_model_call};
+use deepagents::{Block, DeepAgent, MemoryJournal, Message, RunInput, wrap_model_call};
 use serde_json::json;
 
 fn media(kind: MediaKind, mime: &str, source: MediaSource) -> Block {
@@ -131,6 +131,64 @@ async fn a_model_chosen_by_a_middleware_gets_the_content_it_supports() {
     agent.invoke(RunInput::new(user(vec![media(MediaKind::Image, "image/png", inline())]))).await.unwrap();
     let request = &seeing.requests()[0];
     assert!(matches!(request.messages.get(0).unwrap().content(), [Block::Media(_)]));
+}
+
+/// A directory with a picture, and a model that refuses requests with media as often as it is asked.
+fn picky(answers: impl IntoIterator<Item = Turn>) -> (tempfile::TempDir, LocalBackend, ScriptedModel) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("dot.png"), b"\x89PNG\r\n\x1a\n cut off").unwrap();
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let refused = || Turn::error(ModelError::invalid("could not process image"));
+    let model = ScriptedModel::rules()
+        .when(|request| request.messages.has_media(), (0..9).map(move |_| refused()))
+        .otherwise(answers)
+        .build();
+    (folder, backend, model)
+}
+
+#[tokio::test]
+async fn media_of_results_that_the_provider_refuses_are_left_out_of_this_and_later_requests() {
+    let script =
+        [Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("No picture."), Turn::text("Yes.")];
+    let (_folder, backend, model) = picky(script);
+    let build = || DeepAgent::builder().model(model.clone()).backend(backend.clone());
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = build().journal(journal.clone()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("Look.").thread("t")).await.unwrap();
+    assert_eq!(outcome.text(), "No picture.");
+    let kept = outcome.messages().iter().find(|m| m.as_tool().is_some()).unwrap().clone();
+    assert!(matches!(kept.content(), [Block::Media(_)]), "the thread keeps them");
+    // Another object of the agent, as in another process.
+    let agent = build().journal(journal).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("Sure?").thread("t")).await.unwrap();
+    assert_eq!(outcome.text(), "Yes.");
+    let requests = model.requests();
+    let shown: Vec<String> = requests
+        .iter()
+        .filter_map(|request| request.messages.iter().find(|m| m.as_tool().is_some()).map(|m| m.text()))
+        .collect();
+    let note = "[read_file: dot.png was not attached because the provider refused the request with it (image/png).]";
+    assert_eq!(shown, ["", note, note], "the later run sends no media at all");
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_without_its_media_too_fails_with_the_first_error() {
+    let read = Turn::call("read_file", json!({"file_path": "/dot.png"}));
+    let (_folder, backend, model) = picky([read, Turn::error(ModelError::invalid("no such tool choice"))]);
+    let agent = DeepAgent::builder().model(model.clone()).backend(backend).build().unwrap();
+    let error = agent.invoke("Look.").await.unwrap_err();
+    assert!(error.to_string().contains("could not process image"), "{error}");
+    assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_request_without_new_media_is_not_repeated_when_it_is_refused() {
+    let model = ScriptedModel::new([Turn::error(ModelError::invalid("no"))]);
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    // A person's picture: its sender is told.
+    let picture = user(vec![media(MediaKind::Image, "image/png", inline())]);
+    agent.invoke(RunInput::new(picture)).await.unwrap_err();
+    assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -1,17 +1,17 @@
 //! Moves results that are too large for the conversation to files.
 
 use deepagents_core::event::MiddlewareEvent;
-use deepagents_core::message::Block;
+use deepagents_core::message::{Block, Media};
 use deepagents_core::middleware::ToolResponse;
-use deepagents_core::state::{MessagesChannel, Update};
+use deepagents_core::state::{MessagesChannel, State, Update};
 use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 
+use crate::artifacts::{self, Artifacts, Readers};
 use crate::channels::{StoredResults, file_reference};
 use crate::digest::sha256_hex;
 use crate::text;
 use crate::tokens;
-use crate::workspace::{self, RESULTS};
 
 /// Number of lines at each end of a preview.
 const PREVIEW_LINES: usize = 5;
@@ -19,65 +19,117 @@ const PREVIEW_LINES: usize = 5;
 const PREVIEW_CHARS: usize = 1_000;
 /// Maximum number of bytes of a file name made from an id.
 const MAX_NAME_BYTES: usize = 128;
+/// Maximum number of media in a result.
+const MAX_MEDIA: usize = 20;
+/// Maximum number of bytes of all media in a result.
+const MAX_MEDIA_BYTES: usize = 20 << 20;
 
-/// Moves a result that weighs more than `limit` quarters of a token to a file and leaves a preview. If it cannot be
-/// stored, it is truncated and the model is told.
-pub(super) async fn evict(
-    mut response: ToolResponse,
-    limit: usize,
-    backend: &dyn Backend,
-    cx: &ToolContext,
-) -> ToolResponse {
-    let text = text::of_blocks(&response.content);
-    if tokens::quarters(&text) <= limit {
-        return response;
-    }
-    let (chars, lines) = (text.chars().count(), text.lines().count());
-    let (call, tool) = (cx.provider_call_id().to_owned(), cx.tool_name());
-    let (event, end, update) = match store(&text, &response.update, backend, cx).await {
-        Ok((path, update)) => {
-            let place = file_reference(&path);
-            let end =
-                format!(". {place} read it in parts with read_file and its offset and limit, or search it with grep");
-            let event = MiddlewareEvent::LargeResultStored { call: call.clone(), path: path.to_string(), chars };
-            (event, end, update.and(Update::new::<StoredResults>((call, path))))
-        }
-        Err(error) => {
-            let end = format!(" and could not be stored: {error}. What is not shown here is lost; ask for less");
-            (MiddlewareEvent::LargeResultLost { call, chars, error: error.to_string() }, end, Update::none())
-        }
-    };
-    cx.report(event);
-    let head = format!("The result of {tool} is too large to show ({chars} characters, {lines} lines){end}.");
-    let shown = Block::text(format!("{head} Its beginning and end:\n\n{}", preview(&text)));
-    response.content.retain(|block| block.as_text().is_none());
-    response.content.insert(0, shown);
-    response.with_update(update)
+/// Where the parts of a result go that are too large to show.
+pub(super) struct Store<'a> {
+    pub(super) artifacts: &'a Artifacts,
+    pub(super) backend: &'a dyn Backend,
+    /// The tools with which the agent can read them there.
+    pub(super) readers: Readers,
+    pub(super) cx: &'a ToolContext,
 }
 
-/// Writes the text to a new file.
-async fn store(
-    text: &str,
-    update: &Update,
-    backend: &dyn Backend,
-    cx: &ToolContext,
-) -> Result<(VPath, Update), FsError> {
-    // The tool's own changes come first.
-    let mut state = cx.state().clone();
-    let (_, rest) = update.clone().split::<MessagesChannel>();
-    let applied = state.apply(&rest);
-    let state = if applied.is_ok() { &state } else { cx.state() };
-    let name = file_name(cx);
-    for suffix in 1u32.. {
-        let name = if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") };
-        let path = VPath::parse(&format!("{RESULTS}/{name}")).unwrap_or_default();
-        match workspace::store_file(backend, state, &path, text.to_owned().into(), WriteMode::Create).await {
-            Ok(written) => return Ok((path, written.update)),
-            Err(FsError::AlreadyExists(_)) => {}
-            Err(error) => return Err(error),
+impl Store<'_> {
+    /// Moves a text that weighs more than `limit` quarters of a token to a file and leaves a preview, and does the same
+    /// with media beyond their limits. If the text cannot be stored, or the agent could not read it, it is truncated
+    /// and the model is told.
+    pub(super) async fn evict(&self, response: ToolResponse, limit: usize) -> ToolResponse {
+        let mut response = self.bound_media(response).await;
+        let text = text::of_blocks(&response.content);
+        if tokens::quarters(&text) <= limit {
+            return response;
+        }
+        let (chars, lines) = (text.chars().count(), text.lines().count());
+        let (call, tool) = (self.cx.provider_call_id().to_owned(), self.cx.tool_name());
+        let head = format!("The result of {tool} is too large to show ({chars} characters, {lines} lines)");
+        let lost = |error: String| MiddlewareEvent::LargeResultLost { call: call.clone(), chars, error };
+        let (event, shown, update) = if self.readers.any() {
+            match self.store("", text.clone().into(), &response.update).await {
+                Ok((path, update)) => {
+                    let (place, advice) = (file_reference(&path), self.readers.advice());
+                    let shown = format!("{head}. {place} {advice}. Its beginning and end:\n\n{}", preview(&text));
+                    let stored = Update::new::<StoredResults>((call.clone(), path.clone()));
+                    let event = MiddlewareEvent::LargeResultStored { call, path: path.to_string(), chars };
+                    (event, shown, update.and(stored))
+                }
+                Err(error) => {
+                    let end =
+                        format!(" and could not be stored: {error}. What is not shown here is lost; ask for less");
+                    let shown = format!("{head}{end}. Its beginning and end:\n\n{}", preview(&text));
+                    (lost(error.to_string()), shown, Update::none())
+                }
+            }
+        } else {
+            let end = ". What is not shown here is lost; ask for less. Its beginning and end:\n\n";
+            let shown = format!("{head}{end}{}", both_ends(&text, limit));
+            (lost("the agent has no tool to read a file".to_owned()), shown, Update::none())
+        };
+        self.cx.report(event);
+        response.content.retain(|block| block.as_text().is_none());
+        response.content.insert(0, Block::text(shown));
+        response.with_update(update)
+    }
+
+    /// Replaces the media of a result beyond their limits with texts, and stores them if they can be read again.
+    async fn bound_media(&self, mut response: ToolResponse) -> ToolResponse {
+        let (mut media, mut bytes, mut updates) = (0, 0, Update::none());
+        for block in &mut response.content {
+            let Block::Media(medium) = block else { continue };
+            let Some(size) = artifacts::inline_data(medium).map(|data| data.len() / 4 * 3) else { continue };
+            if media < MAX_MEDIA && bytes + size <= MAX_MEDIA_BYTES {
+                media += 1;
+                bytes += size;
+                continue;
+            }
+            let (text, update) = self.unattached(medium, &response.update.clone().and(updates.clone())).await;
+            *block = Block::text(text);
+            updates = updates.and(update);
+        }
+        response.with_update(updates)
+    }
+
+    async fn unattached(&self, media: &Media, before: &Update) -> (String, Update) {
+        let head =
+            format!("[{} ({}) was not attached: the result has too many", artifacts::media_label(media), media.mime);
+        let data = artifacts::inline_bytes(media).filter(|_| self.readers.can_attach());
+        let Some(data) = data else { return (format!("{head}; ask for less]"), Update::none()) };
+        let end = format!(".{}", artifacts::extension(&media.mime));
+        match self.store(&end, data, before).await {
+            Ok((path, update)) => (format!("{head}; it is in {path}]"), update),
+            Err(error) => (format!("{head} and it could not be stored: {error}; ask for less]"), Update::none()),
         }
     }
-    Err(FsError::AlreadyExists(VPath::root()))
+
+    /// Writes a new file, whose name ends with `end`. The tool's own changes come first.
+    async fn store(&self, end: &str, data: Vec<u8>, before: &Update) -> Result<(VPath, Update), FsError> {
+        let mut state: State = self.cx.state().clone();
+        let (_, rest) = before.clone().split::<MessagesChannel>();
+        let applied = state.apply(&rest);
+        let state = if applied.is_ok() { &state } else { self.cx.state() };
+        let (name, data) = (file_name(self.cx), bytes::Bytes::from(data));
+        for suffix in 1u32.. {
+            let number = if suffix == 1 { String::new() } else { format!("-{suffix}") };
+            let path = self.artifacts.results().join(&format!("{name}{number}{end}")).unwrap_or_default();
+            match self.artifacts.store(self.backend, state, &path, data.clone(), WriteMode::Create).await {
+                Ok(written) => return Ok((path, written.update)),
+                Err(FsError::AlreadyExists(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(FsError::AlreadyExists(VPath::root()))
+    }
+}
+
+/// Returns the beginning and the end of a text that together weigh at most `limit` quarters of a token.
+fn both_ends(text: &str, limit: usize) -> String {
+    let head = tokens::head(text, limit / 2);
+    let tail = tokens::tail(text.get(head.len()..).unwrap_or_default(), limit / 2);
+    let left_out = text.get(head.len()..text.len() - tail.len()).unwrap_or_default();
+    format!("{head}\n... [{} characters left out] ...\n{tail}", left_out.chars().count())
 }
 
 /// Returns the name of the file for a call. Calls of one turn do not see each other's files, so they never share a
@@ -128,9 +180,15 @@ mod tests {
         assert_eq!(readable(&"x".repeat(MAX_NAME_BYTES)), "x".repeat(MAX_NAME_BYTES));
         assert!(readable(&"x".repeat(MAX_NAME_BYTES + 1)).len() <= MAX_NAME_BYTES);
         for id in ["", "a\0b", "日本語", "..", "/", "\\"] {
-            let path = VPath::parse(&format!("{RESULTS}/{}", readable(id))).unwrap();
-            assert_eq!(path.parent(), Some(VPath::parse(RESULTS).unwrap()), "{id}");
+            let results = Artifacts::default().results().clone();
+            assert_eq!(results.join(&readable(id)).unwrap().parent(), Some(results), "{id}");
         }
+    }
+
+    #[test]
+    fn both_ends_together_keep_the_limit() {
+        let text: String = ('a'..='z').chain('α'..='ω').collect();
+        assert_eq!(both_ends(&text, 8), "abcd\n... [45 characters left out] ...\nψω");
     }
 
     #[test]

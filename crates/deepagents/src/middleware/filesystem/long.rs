@@ -8,12 +8,13 @@ use deepagents_core::message::{Author, Block, Message, MessageId, UserMessage};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Sharing, Update};
-use deepagents_fs::{Backend, VPath, WriteMode};
+use deepagents_fs::{VPath, WriteMode};
 
 use super::evict::preview;
+use crate::artifacts::Readers;
 use crate::digest::sha256_hex;
 use crate::tokens;
-use crate::workspace::{self, HISTORY, Workspace};
+use crate::workspace::Workspace;
 
 /// The files of long messages, by message id. The conversation keeps the whole message; what the model sees is derived
 /// from it for every request, always with the same result.
@@ -52,7 +53,7 @@ pub(super) async fn store(limit: usize, since: Since, workspace: &Workspace, cx:
     let long = looked_at.filter(|message| is_long(message, limit) && !known.contains_key(message.id()));
     let (mut update, mut stored) = (Update::none(), Vec::new());
     for message in long {
-        match put(message, &update, &*workspace.kept_for(cx), cx).await {
+        match put(message, &update, workspace, cx).await {
             Ok((path, written)) => {
                 update = update.and(written);
                 stored.push((message.id().to_owned(), path));
@@ -77,7 +78,7 @@ fn is_long(message: &Message, limit: usize) -> bool {
 async fn put(
     message: &Message,
     before: &Update,
-    backend: &dyn Backend,
+    workspace: &Workspace,
     cx: &Context,
 ) -> Result<(VPath, Update), BoxError> {
     // For files in the state, include what was just stored.
@@ -86,20 +87,21 @@ async fn put(
     let state = if applied.is_ok() { &state } else { cx.state() };
     let text = message.text();
     // Named by its content, because several threads may share the backend and have messages with the same id.
-    let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", sha256_hex(&text, 16)))?;
-    let written = workspace::store_file(backend, state, &path, text.into(), WriteMode::Overwrite).await?;
+    let (artifacts, backend) = (workspace.artifacts(), workspace.kept_for(cx));
+    let path = artifacts.history().join(&format!("messages/{}.md", sha256_hex(&text, 16)))?;
+    let written = artifacts.store(&*backend, state, &path, text.into(), WriteMode::Overwrite).await?;
     Ok((path, written.update))
 }
 
 /// Replaces stored messages with their beginnings and ends.
-pub(super) fn shorten(mut request: ModelRequest, cx: &Context) -> ModelRequest {
-    let stored = cx.get::<LongMessages>();
+pub(super) fn shorten(mut request: ModelRequest, readers: Readers, cx: &Context) -> ModelRequest {
+    let (stored, advice) = (cx.get::<LongMessages>(), readers.advice());
     for (id, path) in &stored {
         let Some(message) = request.messages.by_id(id).cloned() else { continue };
         let Some(user) = message.as_user() else { continue };
         let text = message.text();
         let head = format!(
-            "This message is long and was put into {path}; read it in parts with read_file. Its beginning and end:\n\n{}",
+            "This message is long and was put into {path}; {advice}. Its beginning and end:\n\n{}",
             preview(&text)
         );
         let rest = user.content.iter().filter(|block| block.as_text().is_none()).cloned();

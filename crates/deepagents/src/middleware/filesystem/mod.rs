@@ -4,16 +4,15 @@
 mod background;
 mod evict;
 mod long;
+mod options;
 mod patch;
 mod render;
 mod seen;
 mod sessions;
 mod tools;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deepagents_core::agent::BuildError;
 use deepagents_core::error::Result;
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::ModelRequest;
@@ -21,20 +20,22 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_core::tool::DynTool;
 use deepagents_fs::permissions::Permissions;
-use deepagents_fs::shell::SessionOptions;
 use deepagents_fs::{Backend, StateBackend, VPath};
-use serde::{Deserialize, Serialize};
 
+use crate::artifacts::Readers;
 use crate::channels::StoredResults;
 use crate::description_override::DescriptionOverride;
 use crate::permission_interrupts;
 use crate::tokens;
 use crate::workspace::Workspace;
 use long::{LongMessages, Since};
+use options::works;
 
+pub(crate) use options::TOOLS;
 pub(crate) use tools::NO_SESSION;
 
 pub use background::BackgroundCommands;
+pub use options::{EditTool, FilesystemOptions, ReadFormat};
 pub use patch::{FileChange, Hunk, HunkError, HunkLine, Patch, PatchError};
 pub use seen::SeenFiles;
 pub use tools::exit_failure;
@@ -55,151 +56,6 @@ pub struct Filesystem {
     sessions: sessions::ShellSessions,
     /// The rules whose decisions are recorded; the workspace enforces them.
     rules: Permissions,
-}
-
-/// Options of the file tools.
-///
-/// ```
-/// use deepagents::middleware::filesystem::{FilesystemOptions, ReadFormat};
-/// let reads_only = FilesystemOptions {
-///     read_format: ReadFormat::Plain,
-///     tools: Some(["ls", "read_file", "grep"].map(str::to_owned).to_vec()),
-///     ..FilesystemOptions::default()
-/// };
-/// assert!(reads_only.read_before_edit);
-/// ```
-#[derive(Clone, Debug)]
-pub struct FilesystemOptions {
-    /// Refuse to change a file that the thread has neither read nor written, or that has changed since.
-    pub read_before_edit: bool,
-    /// How `read_file` formats text.
-    pub read_format: ReadFormat,
-    /// Approximate maximum number of tokens of a tool result. A larger one is moved to a file that can be read in
-    /// parts, unless its tool [bounds](deepagents_core::tool::Tool::bounds_results) its own results; `read_file`
-    /// returns fewer lines. `None` or zero for no limit.
-    pub result_tokens: Option<usize>,
-    /// Approximate maximum number of tokens of a result of `ls`, `glob` or `grep`. The rest is left out, because a
-    /// narrower call is cheap. `None` or zero for no limit.
-    pub listing_tokens: Option<usize>,
-    /// Approximate number of tokens above which a person's message is moved to a file; `None` or zero for no limit.
-    pub message_tokens: Option<usize>,
-    /// The tool with which the model edits files; by default the one of its profile, otherwise `edit_file`.
-    pub edit_tool: Option<EditTool>,
-    /// The tools to offer; by default all that the backend supports, with the [edit tool](Self::edit_tool) chosen.
-    pub tools: Option<Vec<String>>,
-    /// Replacements for tool descriptions, by tool name.
-    pub descriptions: BTreeMap<String, String>,
-    /// Directories to which the file tools are restricted, also through links; unrestricted by default. Commands are
-    /// not restricted.
-    pub allowed_prefixes: Vec<VPath>,
-    /// Whether `glob` and `grep` skip files that `.gitignore` names, unless a call says otherwise; `false` by default.
-    pub respect_gitignore: bool,
-    /// Maximum time limit of a command in seconds.
-    pub max_execute_seconds: u64,
-    /// Whether `execute` may start commands in the background, which adds the tools `command_output` and
-    /// `stop_command`.
-    pub background_commands: BackgroundCommands,
-    /// Whether the commands of a run share one [shell session](deepagents_fs::shell::Shell::session), and how it
-    /// starts. The directory, variables and background jobs (`&`) persist from one command to the next. The session
-    /// ends with the run, or after it has been idle for as long as a command may run; the model is told when one starts
-    /// and ends. Each agent of a run has its own.
-    ///
-    /// Cannot be combined with `background_commands`, nor with rules about commands, which judge each command as
-    /// written.
-    pub shell_session: Option<SessionOptions>,
-    /// Maximum size in bytes of a picture, sound, video, document or other non-text file that `read_file` attaches.
-    pub max_media_bytes: u64,
-}
-
-impl Default for FilesystemOptions {
-    fn default() -> Self {
-        Self {
-            read_before_edit: true,
-            read_format: ReadFormat::Numbered,
-            result_tokens: Some(20_000),
-            listing_tokens: Some(20_000),
-            message_tokens: Some(50_000),
-            edit_tool: None,
-            tools: None,
-            descriptions: BTreeMap::new(),
-            allowed_prefixes: Vec::new(),
-            respect_gitignore: false,
-            max_execute_seconds: 3_600,
-            background_commands: BackgroundCommands::Off,
-            shell_session: None,
-            max_media_bytes: 10 << 20,
-        }
-    }
-}
-
-/// The tool with which a model edits files.
-///
-/// ```
-/// use deepagents::profile::ProfileConfig;
-/// let config: ProfileConfig = serde_json::from_str(r#"{"edit_tool": "apply_patch"}"#)?;
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum EditTool {
-    /// `edit_file`: replaces one text with another.
-    #[default]
-    EditFile,
-    /// `apply_patch`: applies a [`Patch`] to several files, in the format that OpenAI's models are trained on.
-    ApplyPatch,
-    /// Both.
-    Both,
-}
-
-impl EditTool {
-    /// Returns `true` if a tool is left out.
-    fn leaves_out(self, tool: &str) -> bool {
-        match tool {
-            "edit_file" => self == Self::ApplyPatch,
-            "apply_patch" => self == Self::EditFile,
-            _ => false,
-        }
-    }
-}
-
-/// All file tools.
-pub(crate) const TOOLS: [&str; 11] = [
-    "ls",
-    "read_file",
-    "write_file",
-    "edit_file",
-    "apply_patch",
-    "delete",
-    "glob",
-    "grep",
-    "execute",
-    "command_output",
-    "stop_command",
-];
-
-/// Those that require a shell.
-const COMMANDS: [&str; 3] = ["execute", "command_output", "stop_command"];
-
-impl FilesystemOptions {
-    /// Rejects names that are not those of file tools.
-    pub(crate) fn check(&self) -> Result<(), BuildError> {
-        let mut named = self.tools.iter().flatten().chain(self.descriptions.keys());
-        named.find(|name| !TOOLS.contains(&name.as_str())).map_or(Ok(()), |name| {
-            Err(BuildError::Option(format!("there is no file tool `{name}`; there are {}", TOOLS.join(", "))))
-        })
-    }
-}
-
-/// How `read_file` formats text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReadFormat {
-    /// Each line after its line number, right-aligned to six columns, and a tab; notes in brackets at the end.
-    #[default]
-    Numbered,
-    /// Unchanged text under a header `@@ lines 1-9 of 20 | next offset 9 @@`.
-    Plain,
 }
 
 impl Filesystem {
@@ -227,15 +83,33 @@ impl Filesystem {
     /// Sets the options of the tools.
     #[must_use]
     pub fn options(mut self, options: FilesystemOptions) -> Self {
+        self.workspace = self.workspace.artifacts_below(&options.artifacts_root);
         self.options = options;
         self
     }
 
-    /// Moves long messages of a person to files.
+    /// Moves long messages of a person to files, if the agent can read them there.
     async fn store_messages(&self, since: Since, cx: &Context) -> Update {
-        match tokens::limit(self.options.message_tokens) {
+        let readers = self.readers(self.workspace.artifacts().history(), cx);
+        match tokens::limit(self.options.message_tokens).filter(|_| readers.any()) {
             Some(limit) => long::store(limit, since, &self.workspace, cx).await,
             None => Update::none(),
+        }
+    }
+
+    /// Returns the tools with which the agent can read what the harness stores in a directory.
+    fn readers(&self, directory: &VPath, cx: &Context) -> Readers {
+        let readers = Readers::of(cx, &*self.workspace.backend_for(cx), directory);
+        let allowed = &self.options.allowed_prefixes;
+        let is_within = allowed.is_empty() || allowed.iter().any(|prefix| directory.starts_with(prefix));
+        if is_within { readers } else { readers.without_file_tools() }
+    }
+
+    /// Returns `true` if the options offer a tool.
+    fn offers(&self, name: &str) -> bool {
+        match &self.options.tools {
+            Some(tools) => tools.iter().any(|tool| tool == name),
+            None => !self.options.edit_tool.unwrap_or_default().leaves_out(name),
         }
     }
 }
@@ -260,12 +134,7 @@ impl Middleware for Filesystem {
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let tools = tools::all(&Arc::new(self.clone()));
-        let edit = self.options.edit_tool.unwrap_or_default();
-        let wanted = |name: &str| match &self.options.tools {
-            Some(tools) => tools.iter().any(|tool| tool == name),
-            None => !edit.leaves_out(name),
-        };
-        let tools = tools.into_iter().filter(|tool| wanted(&tool.spec().name));
+        let tools = tools.into_iter().filter(|tool| self.offers(&tool.spec().name));
         tools.map(|tool| DescriptionOverride::by(&self.options.descriptions, tool)).collect()
     }
 
@@ -280,11 +149,21 @@ impl Middleware for Filesystem {
         Ok(HookOutput::update(begin(cx).and(stored)))
     }
 
+    fn hides_tool(&self, name: &str) -> bool {
+        !works(name, true, self.workspace.capabilities())
+    }
+
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        if self.workspace.backend_for(cx).shell().is_none() {
-            request.tools.retain(|tool| !COMMANDS.contains(&tool.name.as_str()));
+        let backend = self.workspace.backend_for(cx);
+        // Without commands, a tool of such a name is not one of these.
+        let has_shell = !self.workspace.may_run_commands() || backend.shell().is_some();
+        let can = backend.capabilities();
+        request.tools.retain(|tool| works(&tool.name, has_shell, can));
+        if self.workspace.shell_unreachable().is_none() && !self.options.descriptions.contains_key("execute") {
+            tools::describe_reach(&mut request.tools, &backend.shell_unreachable());
         }
-        Ok(long::shorten(request, cx))
+        let readers = self.readers(self.workspace.artifacts().history(), cx);
+        Ok(if readers.any() { long::shorten(request, readers, cx) } else { request })
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
@@ -304,7 +183,12 @@ impl Middleware for Filesystem {
         };
         // Substitutes for a result, such as a person's answer or a hook's reason, are shown unchanged.
         match tokens::limit(self.options.result_tokens).filter(|_| !is_bounded && !response.is_synthetic) {
-            Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
+            Some(limit) => {
+                let artifacts = self.workspace.artifacts();
+                let readers = self.readers(artifacts.results(), &cx);
+                let store = evict::Store { artifacts, backend: &*self.workspace.kept_for(&cx), readers, cx: &cx };
+                Ok(store.evict(response, limit).await)
+            }
             None => Ok(response),
         }
     }

@@ -142,8 +142,9 @@ impl Middleware for Memory {
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         let none = std::collections::BTreeMap::new();
         let files = cx.state().get::<MemoryContents>().unwrap_or(&none);
-        let can_write =
-            request.tools.iter().any(|tool| matches!(tool.name.as_str(), "edit_file" | "write_file" | "apply_patch"));
+        let names = cx.tool_names();
+        let writes = |name: &str| matches!(name, "edit_file" | "write_file" | "apply_patch") && names.contains(&name);
+        let can_write = request.tools.iter().any(|tool| writes(&tool.name));
         request.system.extend(self.section(files, can_write).map(SystemBlock::new));
         Ok(request)
     }

@@ -1,16 +1,14 @@
 //! Stores evicted content on the backend and verifies it before anything is evicted.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use deepagents_core::message::{Block, MediaSource, Message};
+use deepagents_core::message::{Block, Message};
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelError, State, Update};
 use deepagents_fs::{Backend, ByteRange, FsError, PathError, VPath, WriteMode};
 
 use super::render::Stored;
+use crate::artifacts::{self, Artifacts, Readers};
 use crate::digest::sha256_hex;
-use crate::workspace::{self, HISTORY, RESULTS};
 
 /// Size in bytes at which the history continues in another file. Files stay small because every addition rewrites the
 /// whole file.
@@ -33,14 +31,15 @@ pub(super) enum ArchiveError {
 
 /// Writes to the backend and collects the resulting state changes.
 pub(super) struct Archive<'a> {
+    artifacts: &'a Artifacts,
     backend: &'a dyn Backend,
     state: State,
     pub(super) update: Update,
 }
 
 impl<'a> Archive<'a> {
-    pub(super) fn new(backend: &'a dyn Backend, state: &State) -> Self {
-        Self { backend, state: state.clone(), update: Update::none() }
+    pub(super) fn new(artifacts: &'a Artifacts, backend: &'a dyn Backend, state: &State) -> Self {
+        Self { artifacts, backend, state: state.clone(), update: Update::none() }
     }
 
     /// Appends a section to the history of a thread, in file number `part` or a later one. A section that was already
@@ -56,7 +55,7 @@ impl<'a> Archive<'a> {
         let mut tries = 0;
         loop {
             let suffix = if part == 1 { String::new() } else { format!("-{part}") };
-            let path = VPath::parse(&format!("{HISTORY}/{name}{suffix}.md"))?;
+            let path = self.artifacts.history().join(&format!("{name}{suffix}.md"))?;
             let guard = self.backend.lock(&path).await;
             let (before, mode) = match self.backend.read(&self.state, &path, ByteRange::ALL).await {
                 Ok(file) => (file.bytes, WriteMode::IfVersion(file.stat.version)),
@@ -89,31 +88,28 @@ impl<'a> Archive<'a> {
         for (place, message) in messages.iter().enumerate() {
             for (at, block) in message.as_ref().content().iter().enumerate() {
                 let Block::Media(media) = block else { continue };
-                let text = match &media.source {
-                    MediaSource::Base64(text) => text.as_str(),
-                    MediaSource::Url(url) => match url.strip_prefix("data:").and_then(|rest| rest.split_once(',')) {
-                        Some((_, data)) => data,
-                        None => continue,
-                    },
-                    _ => continue,
-                };
-                // Invalid base64 is stored unchanged.
-                let data = STANDARD.decode(text.trim()).unwrap_or_else(|_| text.as_bytes().to_vec());
-                let name = format!("{HISTORY}/media/{}.{}", sha256_hex(&data, 8), extension(&media.mime));
-                stored.insert((place, at), self.create(&name, data.into()).await?);
+                let Some(data) = artifacts::inline_bytes(media) else { continue };
+                let extension = artifacts::extension(&media.mime);
+                let name = format!("media/{}.{extension}", sha256_hex(&data, 8));
+                let path = self.artifacts.history().join(&name)?;
+                stored.insert((place, at), self.create(path, data.into()).await?);
             }
         }
         Ok(stored)
     }
 
+    /// Returns the tools with which the agent can read a stored file.
+    pub(super) fn readers(&self, path: &VPath, cx: &Context) -> Readers {
+        Readers::of(cx, self.backend, path)
+    }
+
     /// Stores a whole result under a name derived from its message id.
     pub(super) async fn result(&mut self, id: &str, text: &str) -> Result<VPath, ArchiveError> {
-        self.create(&format!("{RESULTS}/{}", safe(id)), text.to_owned().into()).await
+        self.create(self.artifacts.results().join(&safe(id))?, text.to_owned().into()).await
     }
 
     /// Writes a file whose name identifies its content; an existing one is verified.
-    async fn create(&mut self, path: &str, data: Bytes) -> Result<VPath, ArchiveError> {
-        let path = VPath::parse(path)?;
+    async fn create(&mut self, path: VPath, data: Bytes) -> Result<VPath, ArchiveError> {
         match self.write(&path, data.clone(), WriteMode::Create).await {
             Ok(()) | Err(ArchiveError::Fs(FsError::AlreadyExists(_))) => {}
             Err(error) => return Err(error),
@@ -133,7 +129,7 @@ impl<'a> Archive<'a> {
     }
 
     async fn write(&mut self, path: &VPath, data: Bytes, mode: WriteMode) -> Result<(), ArchiveError> {
-        let written = workspace::store_file(self.backend, &self.state, path, data, mode).await?;
+        let written = self.artifacts.store(self.backend, &self.state, path, data, mode).await?;
         self.state.apply(&written.update)?;
         self.update = std::mem::take(&mut self.update).and(written.update);
         Ok(())
@@ -156,14 +152,6 @@ fn safe(text: &str) -> String {
     format!("{}-{}", kept.chars().take(60).collect::<String>(), sha256_hex(text, 4))
 }
 
-fn extension(mime: &str) -> String {
-    let known = [("image/jpeg", "jpg"), ("audio/mpeg", "mp3"), ("text/plain", "txt"), ("image/svg+xml", "svg")];
-    let known = known.into_iter().find(|(kind, _)| *kind == mime).map(|(_, extension)| extension);
-    let kind = known.unwrap_or_else(|| mime.rsplit('/').next().unwrap_or_default());
-    let plain: String = kind.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
-    if plain.is_empty() { "bin".to_owned() } else { plain.to_ascii_lowercase() }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -175,14 +163,12 @@ mod tests {
         assert_eq!(safe("thread-1_a"), "thread-1_a");
         assert_ne!(safe("a/b"), safe("a:b"));
         assert_ne!(safe("../x"), safe(".._x"));
-        assert_eq!(extension("image/png"), "png");
-        assert_eq!(extension(""), "bin");
     }
 
     proptest! {
         #[test]
         fn any_thread_id_gives_a_path_in_the_directory(id: String) {
-            let path = VPath::parse(&format!("{HISTORY}/{}.md", safe(&id))).unwrap();
+            let path = Artifacts::default().history().join(&format!("{}.md", safe(&id))).unwrap();
             prop_assert_eq!(path.as_str().matches('/').count(), 2);
         }
     }

@@ -34,7 +34,7 @@ fn of_block(block: &Block) -> u64 {
     }
 }
 
-fn of_media(media: &Media) -> u64 {
+pub(super) fn of_media(media: &Media) -> u64 {
     match &media.source {
         // A page of a document or a second of sound takes some tens of kilobytes.
         MediaSource::Base64(data) if media.kind != MediaKind::Image => (data.len() as u64 / 40).max(IMAGE_TOKENS),

@@ -51,6 +51,13 @@ pub enum CompactionEvent {
         /// Number of messages in the thread at that time.
         made_at: usize,
     },
+    /// Replaces the inline media of results with texts from now on.
+    MediaReplaced {
+        /// The texts to show, by message id; one per medium.
+        shown: BTreeMap<MessageId, Vec<Arc<str>>>,
+        /// Number of messages in the thread at that time.
+        made_at: usize,
+    },
     /// Records that no summary could be made.
     Failed {
         /// Number of messages in the thread at that time.
@@ -115,6 +122,9 @@ pub struct CompactionState {
     /// Truncated results.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clipped: BTreeMap<MessageId, Arc<str>>,
+    /// Texts in place of the inline media of results.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replaced_media: BTreeMap<MessageId, Vec<Arc<str>>>,
     /// Number of messages in the thread when the view last changed. Counts that providers reported earlier belong to
     /// another view.
     pub changed_at: usize,
@@ -147,6 +157,10 @@ impl CompactionState {
                 self.clipped.extend(shown);
                 self.changed_at = made_at;
             }
+            CompactionEvent::MediaReplaced { shown, made_at } => {
+                self.replaced_media.extend(shown);
+                self.changed_at = made_at;
+            }
             CompactionEvent::Failed { at } => self.failed_at = Some(at),
             CompactionEvent::Refused { tokens, by } => {
                 let known = self.refused.filter(|_| self.refused_by == by);
@@ -164,7 +178,21 @@ impl CompactionState {
 
     /// Returns `true` if the view is the conversation itself.
     pub(super) fn is_plain(&self) -> bool {
-        self.last.is_none() && self.truncated_before.is_none() && self.clipped.is_empty()
+        self.last.is_none() && self.truncated_before.is_none() && !self.shortens_results()
+    }
+
+    fn shortens_results(&self) -> bool {
+        !self.clipped.is_empty() || !self.replaced_media.is_empty()
+    }
+
+    /// Returns `true` if a result is shown shortened.
+    pub(super) fn shortens(&self, id: &str) -> bool {
+        self.clipped.contains_key(id) || self.replaced_media.contains_key(id)
+    }
+
+    /// Returns `true` if a result is shown as in another state.
+    pub(super) fn shows_as(&self, other: &Self, id: &str) -> bool {
+        self.clipped.get(id) == other.clipped.get(id) && self.replaced_media.get(id) == other.replaced_media.get(id)
     }
 }
 

@@ -8,7 +8,7 @@
 //!    summary. If they cannot be stored, or there is no summary, nothing is evicted and the event `compaction_failed`
 //!    gives the reason.
 //! 3. If a request still does not fit, or the provider rejects it as too long, more messages are evicted and large
-//!    results are truncated, once.
+//!    results are truncated, once; their images and other media are replaced by the paths where they are.
 //!
 //! Each is reported to the application as an event: `arguments_truncated`, `conversation_compacted`, `results_clipped`,
 //! `compaction_failed`.
@@ -157,7 +157,7 @@ impl Inner {
             options: &self.options,
             window: self.options.given.context_window.or(model.profile().context_window),
             model,
-            archive: Archive::new(backend, cx.state()),
+            archive: Archive::new(self.workspace.artifacts(), backend, cx.state()),
             request,
             state: self.state(cx),
             events: Vec::new(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::event::CompactionState;
 use super::options::SettledArgs;
+use crate::artifacts;
 
 /// Tools whose long arguments are truncated, because what they wrote is in a file.
 const WRITERS: [&str; 3] = ["write_file", "edit_file", "apply_patch"];
@@ -69,18 +70,27 @@ impl<'a> Lens<'a> {
                 }
                 Arc::new(Message::Assistant(answer))
             }
-            Message::Tool(result) => match self.state.clipped.get(&result.id) {
-                Some(shown) => {
-                    let mut result = result.clone();
+            Message::Tool(result) if self.state.shortens(&result.id) => {
+                let mut result = result.clone();
+                if let Some(shown) = self.state.clipped.get(&result.id) {
                     result.content.retain(|block| !matches!(block, Block::Text(_)));
                     result.content.insert(0, Block::Text(Text { text: shown.to_string(), native: None }));
-                    Arc::new(Message::Tool(result))
                 }
-                None => message.clone(),
-            },
+                let mut texts = self.state.replaced_media.get(&result.id).into_iter().flatten();
+                for block in result.content.iter_mut().filter(|block| is_inline(block)) {
+                    let Some(text) = texts.next() else { break };
+                    *block = Block::text(text.to_string());
+                }
+                Arc::new(Message::Tool(result))
+            }
             _ => message.clone(),
         }
     }
+}
+
+/// Returns `true` for a medium whose data is in the message.
+pub(super) fn is_inline(block: &Block) -> bool {
+    matches!(block, Block::Media(media) if artifacts::inline_data(media).is_some())
 }
 
 /// Caches the view, so that a step costs only what it adds.

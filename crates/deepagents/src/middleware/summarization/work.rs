@@ -144,7 +144,8 @@ impl Work<'_> {
             moved.push((!leaves).then_some(messages.len()));
             if !leaves {
                 // A result that was shown truncated still is, or another middleware has replaced it.
-                let index = index.filter(|_| !before.clipped.contains_key(message.id()));
+                let is_shown = before.shortens(message.id()) && before.shows_as(&self.state, message.id());
+                let index = index.filter(|_| !is_shown);
                 messages.put(index.map_or_else(|| message.clone(), |index| new.show(message, index)));
             }
         }

@@ -176,11 +176,11 @@ async fn text_in_other_encodings_is_shown_and_searched_but_not_edited() {
             edit("/latin.c"),
         ])
         .await;
-    let note = "[it is UTF-16, shown as text; edit_file cannot change it";
+    let note = "[it is UTF-16, shown as text; it cannot be edited";
     assert_eq!(results[0].0, format!("     1\tone\n     2\tn\u{ef}ve \u{1f600}\n{note}]"));
     assert!(results[1].0.starts_with("     2\tn\u{ef}ve"), "{}", results[1].0);
     assert!(results[2].0.starts_with("     1\t/* caf\u{fffd} */\n     2\tint one;\n["), "{}", results[2].0);
-    assert!(results[2].0.contains("edit_file cannot change it"), "{}", results[2].0);
+    assert!(results[2].0.contains("it cannot be edited"), "{}", results[2].0);
     for name in ["/little.txt", "/big.txt", "/latin.c"] {
         assert!(results[3].0.contains(name), "{}", results[3].0);
     }

@@ -200,7 +200,8 @@ async fn grep_without_a_path_searches_what_may_be_read() {
     let (outcome, _) = play(script, |b| b.backend(backend).permissions(Permissions::new(rules).unwrap())).await;
     let denied = |path: &str| (format!("Error: permission denied for read on {path}"), true);
     let found = ("/open/a.txt".to_owned(), false);
-    assert_eq!(results(&outcome), [found.clone(), found, denied("/"), denied("/other"), denied("/"), denied("/")]);
+    let hinted = (format!("{}; give a path that may be read", denied("/").0), true);
+    assert_eq!(results(&outcome), [found.clone(), found, denied("/"), denied("/other"), hinted, denied("/")]);
 }
 
 #[tokio::test]

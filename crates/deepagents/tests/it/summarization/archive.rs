@@ -246,6 +246,7 @@ async fn a_sub_agent_has_its_own_history() -> Result<(), BoxError> {
     agent.invoke(RunInput::new("Look around.").thread("t1")).await?;
     let names: Vec<String> = std::fs::read_dir(dir.path().join("conversation_history"))?
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != ".gitignore")
         .collect();
     assert_eq!(names.len(), 1, "{names:?}");
     assert!(names[0].contains("task") && names[0] != "t1.md", "{names:?}");

@@ -3,6 +3,7 @@
 mod archive;
 mod kept;
 mod long_run;
+mod media;
 mod overflow;
 mod settings;
 mod sizes;

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 
-use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -80,10 +80,8 @@ const READ_FILE: ToolText = (
     "read_file",
     "Reads a file. Text comes with line numbers and a tab before each line, which are not part of the file; a part of a file ends with where to go on. What is not text is attached, such as pictures and PDF. Read several files in one turn.",
 );
-const WRITE_FILE: ToolText = (
-    "write_file",
-    "Writes a whole file, with the directories above it; what was there is replaced. To change a part of a file use edit_file.",
-);
+const WRITE_FILE: ToolText =
+    ("write_file", "Writes a whole file, with the directories above it; what was there is replaced.");
 const EDIT_FILE: ToolText = (
     "edit_file",
     "Replaces text in a file that you have read. The old text must occur exactly once unless replace_all is set.",
@@ -121,7 +119,8 @@ const STOP_COMMAND: ToolText = ("stop_command", "Ends a command in the backgroun
 /// A tool that works on files.
 struct FileTool<A, F> {
     files: Arc<Filesystem>,
-    told: ToolText,
+    name: &'static str,
+    description: String,
     effect: fn(&A) -> Effect,
     bounds_results: bool,
     call: F,
@@ -136,11 +135,11 @@ where
     type Args = A;
 
     fn name(&self) -> &str {
-        self.told.0
+        self.name
     }
 
     fn description(&self) -> &str {
-        self.told.1
+        &self.description
     }
 
     fn effect(&self, args: &A) -> Effect {
@@ -164,8 +163,8 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
         F: Fn(Arc<Filesystem>, A, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answered> + Send + 'static,
     {
-        let bounds_results = files.bounds_results(told);
-        Arc::new(FileTool { files: files.clone(), told, effect, bounds_results, call })
+        let (name, description, bounds_results) = (told.0, files.description_of(told), files.bounds_results(told));
+        Arc::new(FileTool { files: files.clone(), name, description, effect, bounds_results, call })
     }
     let mut tools = vec![
         tool(files, LS, |_| Effect::Read, read::ls),
@@ -193,7 +192,43 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
     tools
 }
 
+/// Adds to the description of `execute` which paths commands reach.
+pub(super) fn describe_reach(tools: &mut [Arc<ToolSpec>], unreachable: &[VPath]) {
+    for tool in tools.iter_mut().filter(|tool| tool.name == "execute") {
+        let description = format!("{}{}", tool.description, reach_of_commands(unreachable));
+        *tool = Arc::new(ToolSpec { description, ..ToolSpec::clone(tool) });
+    }
+}
+
+/// Returns which paths of the file tools commands reach, and where.
+fn reach_of_commands(unreachable: &[VPath]) -> String {
+    if unreachable.iter().any(VPath::is_root) {
+        return " Commands do not see the files of the file tools.".to_owned();
+    }
+    let mut out = " The path /a/b of the file tools is a/b for commands.".to_owned();
+    if !unreachable.is_empty() {
+        let paths: Vec<String> = unreachable.iter().map(|path| path.quoted().to_string()).collect();
+        out.push_str(&format!(" Commands do not see {}.", paths.join(", ")));
+    }
+    out
+}
+
 impl Filesystem {
+    /// Returns the description of a tool, as far as it is known before a run.
+    fn description_of(&self, (name, text): ToolText) -> String {
+        match name {
+            "write_file" => match ["edit_file", "apply_patch"].into_iter().find(|tool| self.offers(tool)) {
+                Some(tool) => format!("{text} To change a part of a file use {tool}."),
+                None => text.to_owned(),
+            },
+            "execute" => {
+                let reach = self.workspace.shell_unreachable().map(|unreachable| reach_of_commands(&unreachable));
+                format!("{text}{}", reach.unwrap_or_default())
+            }
+            _ => text.to_owned(),
+        }
+    }
+
     /// Returns `true` if the results of a tool are bounded: listings by their own limit, file contents by that of all
     /// results, and messages about changes are short. The output of a command is not bounded.
     fn bounds_results(&self, told: ToolText) -> bool {

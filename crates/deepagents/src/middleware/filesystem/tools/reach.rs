@@ -83,7 +83,7 @@ impl Filesystem {
         let led = self.place(&path, at_link, cx).await?;
         let place = led.clone().unwrap_or_else(|| path.clone());
         self.check_place(&path, &place)?;
-        for kept in workspace::harness_directories() {
+        for kept in self.workspace.artifacts().directories() {
             if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
                 return Err(failed(format!("{} holds what is kept for you and cannot be changed", path.quoted())));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use deepagents_core::message::{Block, Media, MediaKind, MediaSource};
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, media_type_of};
 use deepagents_core::state::Update;
 use deepagents_core::tool::{ToolContext, ToolError, ToolOutput};
 use deepagents_fs::lines::{self, LineRange};
@@ -65,6 +65,11 @@ fn default_limit() -> i64 {
 /// Number of bytes read to classify a file. Most text files are read entirely by this.
 const CLASSIFY_BYTES: u64 = 64 << 10;
 
+/// Maximum size of a picture in bytes. Providers refuse larger ones.
+const MAX_IMAGE_BYTES: u64 = 5 << 20;
+
+const NO_PICTURE: &str = "holds no picture that models take (PNG, JPEG, GIF or WebP); convert it if you can";
+
 /// A file that is being read.
 struct Reading<'a> {
     options: &'a FilesystemOptions,
@@ -73,50 +78,76 @@ struct Reading<'a> {
     cx: &'a ToolContext,
 }
 
+/// What a file holds, as far as it decides how the file is shown.
+enum Content {
+    /// Text, at least its beginning, and notes on it.
+    Text(FileRead, Vec<String>),
+    /// What is not text, with its kind and MIME type.
+    Media(ContentKind, &'static str),
+}
+
 pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolContext) -> Answered {
     let path = files.reach(&args.file_path, &cx).await?;
     let backend = files.workspace.backend_for(&cx);
     let reading = Reading { options: &files.options, path: &path, backend: &*backend, cx: &cx };
     let head = backend.read(cx.state(), &path, ByteRange::first(CLASSIFY_BYTES)).await.map_err(failed_at(&path))?;
-    let whole = head.bytes.len() as u64 == head.stat.size;
+    let size = head.stat.size;
     let seen = Update::new::<SeenFiles>(vec![(path.clone(), head.stat.version.clone())]);
-    if head.stat.size == 0 {
+    if size == 0 {
         return Ok(ToolOutput::text("The file exists but is empty.").with_update(seen));
     }
-    let output = match classify::classify(&path, &head.bytes, whole) {
+    let output = match reading.content(head).await? {
+        Content::Text(text, notices) if args.limit > 0 => reading.text(&args, text, notices).await?,
+        // That a file is blank says more than that nothing was read.
+        Content::Text(text, notices) if is_blank(&text) => {
+            let all = ReadArgs { offset: 0, limit: i64::MAX, column: 0, ..args };
+            reading.text(&all, text, notices).await?
+        }
         // Nothing of it was seen.
-        (ContentKind::Text, _) if args.limit <= 0 => {
+        Content::Text(..) => {
             return Ok(format!("No lines of {} were read, as limit was {}.", path.quoted(), args.limit).into());
         }
-        (ContentKind::Text, _) => reading.text(&args, head, Vec::new()).await?,
-        (ContentKind::Binary, _) if args.limit > 0 && classify::is_older_text(&head.bytes) => {
-            let notices = vec!["it is not UTF-8, so edit_file cannot change it".to_owned()];
-            reading.text(&args, head, notices).await?
-        }
-        (ContentKind::Binary, mime)
-            if args.limit > 0
-                && (head.bytes.starts_with(b"\xff\xfe") || head.bytes.starts_with(b"\xfe\xff"))
-                && head.stat.size <= files.options.max_media_bytes =>
-        {
-            let read = reading.whole().await?;
-            match classify::utf16_text(&read.bytes) {
-                Some(decoded) => {
-                    let notices = vec!["it is UTF-16, shown as text; edit_file cannot change it".to_owned()];
-                    let stat = Stat { size: decoded.len() as u64, ..read.stat };
-                    let decoded = FileRead { bytes: decoded.into(), stat };
-                    reading.text(&args, decoded, notices).await?
-                }
-                None => reading.media(ContentKind::Binary, mime, head.stat.size).await?,
-            }
-        }
-        (kind, mime) => reading.media(kind, mime, head.stat.size).await?,
+        Content::Media(kind, mime) => reading.media(kind, mime, size).await?,
     };
     Ok(output.with_update(seen))
+}
+
+/// Returns whether a file was read to its end and holds nothing but white space.
+fn is_blank(read: &FileRead) -> bool {
+    let whole = read.bytes.len() as u64 == read.stat.size;
+    whole && std::str::from_utf8(&read.bytes).is_ok_and(|text| text.trim().is_empty())
 }
 
 impl Reading<'_> {
     async fn whole(&self) -> Result<FileRead, ToolError> {
         self.backend.read(self.cx.state(), self.path, ByteRange::ALL).await.map_err(failed)
+    }
+
+    /// Determines what a file holds from its beginning.
+    async fn content(&self, head: FileRead) -> Result<Content, ToolError> {
+        let whole = head.bytes.len() as u64 == head.stat.size;
+        let (kind, mime) = classify::classify(self.path, &head.bytes, whole);
+        if kind == ContentKind::Text {
+            let extension = self.path.extension().filter(|_| classify::by_extension(self.path).is_some());
+            let notice = extension.map(|extension| format!("it is named .{extension} but holds text"));
+            return Ok(Content::Text(head, notice.into_iter().collect()));
+        }
+        if kind != ContentKind::Binary {
+            return Ok(Content::Media(kind, mime));
+        }
+        if classify::is_older_text(&head.bytes) {
+            return Ok(Content::Text(head, vec!["it is not UTF-8, so it cannot be edited".to_owned()]));
+        }
+        let is_marked = head.bytes.starts_with(b"\xff\xfe") || head.bytes.starts_with(b"\xfe\xff");
+        if is_marked && head.stat.size <= self.options.max_media_bytes {
+            let read = self.whole().await?;
+            if let Some(text) = classify::utf16_text(&read.bytes) {
+                let stat = Stat { size: text.len() as u64, ..read.stat };
+                let text = FileRead { bytes: text.into(), stat };
+                return Ok(Content::Text(text, vec!["it is UTF-16, shown as text; it cannot be edited".to_owned()]));
+            }
+        }
+        Ok(Content::Media(kind, mime))
     }
 
     /// Shows a part of a text whose beginning was read.
@@ -149,20 +180,38 @@ impl Reading<'_> {
         Ok(render::window(&window, shown).into())
     }
 
-    /// Attaches a file that is not text.
-    async fn media(&self, kind: ContentKind, mime: &str, size: u64) -> Answered {
+    /// Attaches a file that is not text. A provider refuses every request of a conversation that holds a picture or
+    /// document whose bytes are not of the declared type.
+    async fn media(&self, kind: ContentKind, mime: &'static str, size: u64) -> Answered {
         let limit = self.options.max_media_bytes;
+        let limit = if kind == ContentKind::Image { limit.min(MAX_IMAGE_BYTES) } else { limit };
         if size > limit {
             return Err(failed(FsError::TooLarge { path: self.path.clone(), size, limit }));
         }
-        let kind = match kind {
-            ContentKind::Image => MediaKind::Image,
-            ContentKind::Audio => MediaKind::Audio,
-            ContentKind::Video => MediaKind::Video,
-            _ => MediaKind::File,
+        let bytes = self.whole().await?.bytes;
+        let (kind, mime) = match kind {
+            ContentKind::Image => {
+                let picture = media_type_of(&bytes).filter(|found| found.starts_with("image/"));
+                let none = || failed(format!("{} {NO_PICTURE}", self.path.quoted()));
+                (MediaKind::Image, picture.ok_or_else(none)?)
+            }
+            ContentKind::Document if !is_document(mime, &bytes) => {
+                return Err(failed(format!("{} does not hold what its name says: {mime}", self.path.quoted())));
+            }
+            ContentKind::Audio => (MediaKind::Audio, mime),
+            ContentKind::Video => (MediaKind::Video, mime),
+            _ => (MediaKind::File, mime),
         };
-        let source = MediaSource::Base64(BASE64.encode(&self.whole().await?.bytes));
-        let (mime, name) = (mime.to_owned(), self.path.name().map(str::to_owned));
-        Ok(ToolOutput::blocks(vec![Block::Media(Media { kind, mime, source, name })]))
+        let (source, name) = (MediaSource::Base64(BASE64.encode(&bytes)), self.path.name().map(str::to_owned));
+        Ok(ToolOutput::blocks(vec![Block::Media(Media { kind, mime: mime.to_owned(), source, name })]))
+    }
+}
+
+/// Returns whether the first bytes are those of a PDF, or of an archive that an office suite writes.
+fn is_document(mime: &str, bytes: &[u8]) -> bool {
+    match mime {
+        "application/pdf" => media_type_of(bytes) == Some(mime),
+        _ if mime.contains("openxmlformats") => bytes.starts_with(b"PK\x03\x04"),
+        _ => bytes.starts_with(b"\xd0\xcf\x11\xe0"),
     }
 }

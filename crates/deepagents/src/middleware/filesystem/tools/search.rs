@@ -5,22 +5,22 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use deepagents_core::tool::ToolContext;
-use deepagents_fs::VPath;
 use deepagents_fs::search::{GlobQuery, GrepFile, GrepQuery, Truncation, WalkErrors};
+use deepagents_fs::{FsError, VPath};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, failed, no_place, unnameable_note};
+use super::{Answered, failed, no_place, refusal, refused, unnameable_note};
 use crate::middleware::filesystem::Filesystem;
 
-/// Default maximum number of matches for `grep`.
-const DEFAULT_MAX_MATCHES: usize = 1_000;
+/// Characters that a regular expression escapes, and letters that mean something there after a backslash.
+const ESCAPED: &str = ".wWdDsSbB(){}[]|+*?^$";
 
-/// Returns notes on what a search did not cover.
-fn notes(stopped: Option<Truncation>, errors: &WalkErrors) -> Vec<String> {
+/// Returns notes on what a search did not cover. `advice` is what else than narrowing it shows more.
+fn notes(stopped: Option<Truncation>, advice: &str, errors: &WalkErrors) -> Vec<String> {
     let stopped = stopped.map(|stopped| match stopped {
         Truncation::Deadline => "[the time was up; narrow the path or the pattern for the rest]".to_owned(),
-        _ => "[there is more; narrow the path or the pattern, or raise max_count]".to_owned(),
+        _ => format!("[there is more; narrow the path or the pattern{advice}]"),
     });
     let first = errors.errors.first();
     let unseen = first.map(|first| format!("[{} places could not be searched, the first: {first}]", errors.count));
@@ -43,13 +43,18 @@ pub(super) async fn glob(files: Arc<Filesystem>, args: GlobArgs, cx: ToolContext
     query.scope.respect_gitignore = args.respect_gitignore.unwrap_or(files.options.respect_gitignore);
     let found = match files.workspace.backend_for(&cx).glob(cx.state(), &query).await {
         Ok(found) => found,
+        // The model has given no path that the error could be about.
+        Err(error @ FsError::Denied { .. }) if args.path.is_none() && error.path().is_root() => {
+            let text = format!("{error}; give a path that may be read");
+            return Err(refused(&text, refusal::rule_of(&error)));
+        }
         Err(error) => return no_place("files", error),
     };
     let mut lines: Vec<String> = found.files.iter().map(|path| path.quoted().to_string()).collect();
     if lines.is_empty() {
         lines.push("No files found".to_owned());
     }
-    Ok(files.bounded(&lines, &notes(found.truncation, &found.errors)).into())
+    Ok(files.bounded(&lines, &notes(found.truncation, "", &found.errors)).into())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -102,12 +107,12 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
         // Further matches in a file would leave out other files.
         query.max_per_file = Some(1);
     }
-    query.max_count = Some(args.max_count.map_or(DEFAULT_MAX_MATCHES, NonZeroUsize::get));
+    query.max_count = args.max_count.or(files.options.grep_matches).map(NonZeroUsize::get);
     let found = match backend.grep(cx.state(), &query).await {
         Ok(found) => found,
         Err(error) => return no_place("matches", error),
     };
-    let mut notes = notes(found.truncation, &found.errors);
+    let mut notes = notes(found.truncation, ", or raise max_count", &found.errors);
     let mut lines: Vec<String> = match args.output_mode {
         OutputMode::FilesWithMatches => {
             let paths: BTreeSet<&VPath> = found.files.iter().map(|file| &file.path).collect();
@@ -123,7 +128,8 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
             1 => notes.push("[1 binary file was not searched]".to_owned()),
             files => notes.push(format!("[{files} binary files were not searched]")),
         }
-        if !args.regex && looks_like_regex(&args.pattern) {
+        // A search that was not finished may still find the text.
+        if !args.regex && found.truncation.is_none() && looks_like_regex(&args.pattern) {
             notes.push("[the pattern was taken as text; set regex to search for a regular expression]".to_owned());
         }
     }
@@ -154,17 +160,29 @@ fn content(file: &GrepFile) -> Vec<String> {
 
 /// Returns `true` if text that was not found is probably meant as a regular expression.
 fn looks_like_regex(pattern: &str) -> bool {
-    let signs = "| .* .+ \\. \\w \\W \\d \\D \\s \\S \\b \\B \\( \\) \\{ \\[";
-    signs.split(' ').any(|sign| pattern.contains(sign))
+    let escapes = || pattern.split('\\').skip(1).any(|rest| rest.starts_with(|next| ESCAPED.contains(next)));
+    ["|", ".*", ".+"].iter().any(|sign| pattern.contains(sign)) || escapes()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::looks_like_regex;
+    use deepagents_fs::search::{Truncation, WalkErrors};
+
+    use super::{looks_like_regex, notes};
+
+    #[test]
+    fn only_a_tool_with_a_limit_is_advised_to_raise_it() {
+        let shown = |advice| notes(Some(Truncation::Limit), advice, &WalkErrors::default()).concat();
+        assert_eq!(shown(""), "[there is more; narrow the path or the pattern]");
+        assert_eq!(
+            shown(", or raise max_count"),
+            "[there is more; narrow the path or the pattern, or raise max_count]"
+        );
+    }
 
     #[test]
     fn patterns_that_look_like_regular_expressions_are_recognised() {
-        for pattern in ["a|b", "fn .*", "\\bword", "\\d+"] {
+        for pattern in ["a|b", "fn .*", "\\bword", "\\d+", "a\\+b", "cost\\$", "\\^a", "a\\?", "a\\}", "a\\]", "\\*"] {
             assert!(looks_like_regex(pattern), "{pattern}");
         }
         for pattern in ["main()", "a.b", "C:\\temp"] {
