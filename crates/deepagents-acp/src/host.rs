@@ -11,6 +11,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::Backend;
 use deepagents::middleware::hooks::HookRunner;
+use deepagents::models::catalogue::Catalogue;
 use deepagents::remembered::{CommandReach, RememberedRules, RuleScope};
 use serde_json::{Map, Value};
 
@@ -131,6 +132,8 @@ pub struct SessionAgent {
     pub context_window: Option<u64>,
     /// The price of the model's tokens, if known.
     pub price: Option<Price>,
+    /// The prices of other models, such as those of sub-agents. `None` means the built-in catalogue.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// Hooks that run before a person is asked and when a session ends. Hooks of runs belong to the agent.
     pub hooks: Option<HookRunner>,
     /// The remembered approval rules of the session's directory, and the scope in which new ones are stored.
@@ -151,6 +154,7 @@ impl SessionAgent {
             commands: Vec::new(),
             context_window: None,
             price: None,
+            catalogue: None,
             hooks: None,
             rules: None,
             reach: CommandReach::default(),

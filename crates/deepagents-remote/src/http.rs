@@ -18,6 +18,8 @@ use crate::error::RemoteError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the headers of a response, and for each chunk of one that is not a stream.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for the whole text of an error, which only explains the status.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a stream may be silent before it is reopened. Servers send something about every 15 seconds.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum bytes of a response.
@@ -123,7 +125,8 @@ impl Http {
             return Ok(response);
         }
         let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
-        let detail = self.text(what, response).await.map(|text| detail(&text)).unwrap_or_default();
+        let text = tokio::time::timeout(ERROR_TIMEOUT, self.text(what, response)).await;
+        let detail = text.ok().and_then(Result::ok).map(|text| detail(&text)).unwrap_or_default();
         if status.is_server_error() && status.as_u16() != 501 || matches!(status.as_u16(), 408 | 425 | 429) {
             let reason = format!("{} {detail}", status.as_u16());
             return Err(Failure::Away { reason: reason.trim().to_owned(), after: after.map(Duration::from_secs) });

@@ -6,6 +6,7 @@ mod questions;
 mod threads;
 mod turn;
 mod unreported;
+mod usage;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ pub(crate) struct Session<H> {
     /// Queue of the changes that rebuild the agent, which are made one after the other.
     changes: Queue,
     title: Mutex<Option<String>>,
+    counted: Mutex<usage::CountedThreads>,
 }
 
 /// ID of the next session instance.
@@ -112,6 +114,7 @@ impl<H: AgentHost> Session<H> {
             turns: Queue::default(),
             changes: Queue::default(),
             title: Mutex::default(),
+            counted: Mutex::default(),
         }))
     }
 

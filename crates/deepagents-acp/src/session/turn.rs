@@ -22,7 +22,7 @@ use crate::host::{AgentHost, SessionAgent};
 use crate::policy::Mode;
 use crate::prompt;
 use crate::queue::Turn;
-use crate::show::{Presenter, Spending, replay};
+use crate::show::{Presenter, replay};
 use crate::wire;
 
 /// How long to wait for a cancelled run before answering the editor. Output until then is shown; the next prompt waits
@@ -81,7 +81,7 @@ impl<H: AgentHost> Session<H> {
         let agent = self.agent();
         let state = agent.agent.state(self.thread()).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
-        let spending = Spending::new(&state, agent.price);
+        let spending = self.spending(&agent).await?;
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
         let known = state.messages().iter().map(|message| message.id().to_owned()).collect();
         let mut input = self.input(message);
@@ -228,7 +228,7 @@ impl<H: AgentHost> Session<H> {
     pub(crate) async fn replay_conversation(&self) -> Result<(), wire::Error> {
         let agent = self.agent();
         let state = agent.agent.state(self.thread()).await.map_err(|error| wire::failed(&error))?;
-        let spending = Spending::new(&state, agent.price);
+        let spending = self.spending(&agent).await?;
         replay(&self.editor, &self.cwd, &state, agent.context_window, &spending);
         Ok(())
     }

@@ -5,6 +5,7 @@ mod output;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deepagents::channels::{Todo, Todos};
@@ -29,6 +30,8 @@ pub(crate) struct Presenter<'a> {
     root: &'a Path,
     window: Option<u64>,
     spending: Spending,
+    /// The model that each agent called last, by the agent's path.
+    models: HashMap<Arc<[String]>, String>,
     todos: Vec<Todo>,
     compactions: u32,
     /// Whether pieces of the present answer were missed, because the editor reads slowly.
@@ -76,6 +79,7 @@ impl<'a> Presenter<'a> {
             root,
             window,
             spending,
+            models: HashMap::new(),
             todos,
             compactions: 0,
             is_behind: false,
@@ -106,9 +110,14 @@ impl<'a> Presenter<'a> {
                 self.show_output(&event.run, (*turn, *attempt), text, wire::SessionUpdate::AgentThoughtChunk);
             }
             EventKind::Lagged { .. } => self.is_behind = true,
-            EventKind::ModelStarted { .. } if event.path.is_empty() => (self.is_behind, self.missed) = (false, None),
+            EventKind::ModelStarted { model, .. } => {
+                self.models.insert(event.path.clone(), model.clone());
+                if event.path.is_empty() {
+                    (self.is_behind, self.missed) = (false, None);
+                }
+            }
             EventKind::ModelFinished { usage, .. } => {
-                self.spending.add(*usage);
+                self.spending.add(self.models.get(&event.path).map_or("", String::as_str), *usage);
                 match parent(&event.path) {
                     Some(call) => self.grow(&name(&call), "\n\n", true),
                     None => usage_update(self.editor, self.window, usage.total(), &self.spending),

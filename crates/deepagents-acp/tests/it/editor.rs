@@ -11,7 +11,9 @@ use deepagents::core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, M
 use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
 use deepagents::fs::shell::{Confinement, LocalShell};
+use deepagents::models::catalogue::Catalogue;
 use deepagents::models::scripted::ScriptedModel;
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{DeepAgent, forward_model};
 use deepagents_acp::{
     AgentHost, HostError, McpSupport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
@@ -36,6 +38,7 @@ pub(crate) struct Host {
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) tool: Option<Arc<dyn DynTool>>,
     pub(crate) middleware: Option<Arc<dyn DynMiddleware>>,
+    pub(crate) sub_agent: Option<SubAgentSpec>,
     /// If a message contains this, the model never finishes its response.
     pub(crate) halts_at: Option<&'static str>,
     /// One permit for each response that stopped before its end.
@@ -88,6 +91,7 @@ impl Host {
             journal,
             tool: None,
             middleware: None,
+            sub_agent: None,
             halts_at: None,
             halted,
             shell: None,
@@ -146,6 +150,9 @@ impl AgentHost for Host {
         if let Some(middleware) = &self.middleware {
             builder = builder.middleware(middleware.clone());
         }
+        if let Some(spec) = &self.sub_agent {
+            builder = builder.sub_agent(spec.clone());
+        }
         let agent = setup.equip(builder, self.journal(), []).build().map_err(HostError::failed)?;
         let greet = SlashCommand {
             name: "greet".to_owned(),
@@ -156,6 +163,8 @@ impl AgentHost for Host {
         let mut made = SessionAgent::new(agent, workspace);
         (made.commands, made.context_window) = (vec![greet], Some(100_000));
         made.price = Some(Price::new(1.0, 10.0));
+        let prices = r#"{"dear": {"price": {"input": 100, "output": 100}}}"#;
+        made.catalogue = Some(Arc::new(Catalogue::built_in().with_json(prices).unwrap()));
         Ok(made)
     }
 

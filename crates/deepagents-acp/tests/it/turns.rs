@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents::core::message::{Media, MediaKind, MediaSource};
+use deepagents::core::message::{Media, MediaKind, MediaSource, Origin};
 use deepagents::core::model::{ErrorInfo, ModelError};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Block, MiddlewareEvent, ToolContext, ToolError, ToolOutput, Usage, tool_fn};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{
+    AssistantMessage, Block, MiddlewareEvent, ModelOutput, ToolContext, ToolError, ToolOutput, Usage, model_fn, tool_fn,
+};
 use serde_json::{Value, json};
 
 use crate::editor::{Editor, Host, allows};
@@ -93,6 +96,30 @@ async fn a_sub_agents_work_is_shown_in_its_task_call() {
     let of_task = editor.updates("tool_call_update").into_iter().filter(|update| update["toolCallId"] == above);
     let said: Vec<String> = of_task.map(|update| update["content"].to_string()).collect();
     assert!(said.iter().any(|content| content.contains("I am below.")), "{said:?}");
+}
+
+#[tokio::test]
+async fn the_cost_is_that_of_each_agents_model_and_never_goes_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let used = Usage { input: 1_000, ..Usage::default() };
+    let dear = model_fn("acme:dear", move |_| async move {
+        let mut message = AssistantMessage::new(vec![Block::text("Done.")]);
+        message.origin = Some(Origin { api: "acme".into(), provider: "acme".into(), model: "dear".into() });
+        Ok(ModelOutput { usage: used, ..ModelOutput::new(message) })
+    });
+    let task = Turn::call("task", json!({"description": "Sub.", "subagent_type": "helper"}));
+    let model = ScriptedModel::new([task.usage(used), Turn::text("So.").usage(used), Turn::text("Hi.").usage(used)]);
+    let helper = SubAgentSpec::new("helper", "Helps.").model(dear);
+    let mut editor = Editor::connect(Host { sub_agent: Some(helper), ..Host::new(model) }, json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let mut costs = Vec::new();
+    for prompt in ["Delegate.", "And now?"] {
+        assert_eq!(editor.say(&session, prompt).await, "end_turn");
+        costs = editor.updates("usage_update").iter().map(|update| update["cost"]["amount"].clone()).collect();
+    }
+    // 1,000 tokens at 1 USD per million for the agent itself, and at 100 USD for the sub-agent.
+    let costs: Vec<f64> = costs.iter().filter_map(Value::as_f64).map(|usd| (usd * 1e6).round()).collect();
+    assert_eq!(costs, [1_000.0, 102_000.0, 103_000.0]);
 }
 
 #[tokio::test]

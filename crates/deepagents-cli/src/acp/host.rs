@@ -242,7 +242,7 @@ impl Parts {
         let rules = permissions::store().zip(scope);
         let mut made = SessionAgent::new(agent, workspace);
         (made.hooks, made.rules) = (hooks, rules);
-        (made.context_window, made.price) = (window, price);
+        (made.context_window, made.price, made.catalogue) = (window, price, Some(Arc::new(catalogue()?)));
         (made.reach, made.shares_shell) = (options.commands.reach(), options.commands.shell_session);
         Ok(made)
     }

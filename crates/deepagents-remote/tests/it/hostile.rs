@@ -273,3 +273,24 @@ async fn an_answer_carries_the_context_that_the_agent_gave_the_task() {
     assert_eq!(context(1), (&json!("t"), &json!("theirs")), "{sent:?}");
     assert_ne!(context(0).1, context(1).1);
 }
+
+#[tokio::test]
+async fn an_error_whose_text_does_not_end_is_reported_without_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let head = "HTTP/1.1 403 Forbidden\r\ncontent-length: 1000000\r\n\r\n";
+                let mut sent = stream.write_all(head.as_bytes()).await;
+                let mut pace = tokio::time::interval(Duration::from_millis(50));
+                while sent.is_ok() {
+                    pace.tick().await;
+                    sent = stream.write_all(b"x").await;
+                }
+            });
+        }
+    });
+    let text = tokio::time::timeout(Duration::from_secs(60), asked(&url)).await.expect("the error is reported");
+    assert!(text.contains("403"), "{text}");
+}

@@ -86,6 +86,7 @@ async fn an_invalid_token_is_rejected_with_the_reason() {
         (head(json!({"alg": "ES384", "kid": "1"})), "ES384"),
         (head(json!({"alg": "ES256", "kid": "2"})), "not signed with a key"),
         (head(json!({"alg": "ES256", "kid": "1", "crit": ["b64"], "b64": false})), "critical"),
+        (head(json!(["ES256", "1", null])), "is not a JWT"),
         (rsa.token("rsa", &good), "RS256"),
         (changed, "not signed with a key"),
         (unsigned, "none"),

@@ -116,6 +116,9 @@ fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, Strin
     }
 }
 
+/// Decodes a part of a token, which is an object: a list would otherwise be read as the fields in their order.
 fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+    let json = URL_SAFE_NO_PAD.decode(part).ok()?;
+    let is_object = json.trim_ascii_start().first() == Some(&b'{');
+    serde_json::from_slice(&json).ok().filter(|_| is_object)
 }
