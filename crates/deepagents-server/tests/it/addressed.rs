@@ -23,12 +23,12 @@ impl Asked {
         client.post(&format!("/threads/{id}/runs/wait"), say("book Oslo")).await;
         let first = client.get(&format!("/threads/{id}/state")).await;
         let asked = Self { client, id, first };
-        asked.wait(json!({"resume": {"decisions": [{"type": "reject"}]}}), None).await;
+        asked.wait(&json!({"resume": {"decisions": [{"type": "reject"}]}}), None).await;
         asked.client.post(&format!("/threads/{}/runs/wait", asked.id), say("book Rome")).await;
         asked
     }
 
-    async fn wait(&self, command: Value, checkpoint: Option<&Value>) -> Value {
+    async fn wait(&self, command: &Value, checkpoint: Option<&Value>) -> Value {
         self.client.post(&format!("/threads/{}/runs/wait", self.id), told(command, checkpoint)).await
     }
 
@@ -37,7 +37,7 @@ impl Asked {
     }
 }
 
-fn told(command: Value, checkpoint: Option<&Value>) -> Value {
+fn told(command: &Value, checkpoint: Option<&Value>) -> Value {
     let mut body = json!({"assistant_id": "agent", "command": command});
     if let Some(checkpoint) = checkpoint {
         body["checkpoint"] = checkpoint.clone();
@@ -56,7 +56,7 @@ async fn a_decision_at_an_earlier_checkpoint_decides_the_call_that_waited_there(
         let asked = Asked::twice(&["Booked."]).await;
         let open = asked.first["interrupts"][0]["id"].as_str().unwrap();
         let resume = if by_id { json!({open: approve}) } else { approve.clone() };
-        let values = asked.wait(json!({"resume": resume}), Some(&asked.first["checkpoint"])).await;
+        let values = asked.wait(&json!({"resume": resume}), Some(&asked.first["checkpoint"])).await;
         assert_eq!(texts(&values), ["book Oslo", "", "booked Oslo", "Booked."], "{values}");
         let state = asked.state().await;
         assert_eq!((&state["interrupts"], &state["next"]), (&json!([]), &json!([])), "{state}");
@@ -83,7 +83,7 @@ async fn decisions_are_checked_against_the_addressed_checkpoint() {
     let approve = json!({"resume": {"decisions": [{"type": "approve"}]}});
     let two = json!({"resume": {"decisions": [{"type": "approve"}, {"type": "approve"}]}});
     for (command, at) in [(&approve, &begin), (&two, &asked.first["checkpoint"])] {
-        let (status, answer) = asked.client.send(Method::POST, &path, &told(command.clone(), Some(at))).await;
+        let (status, answer) = asked.client.send(Method::POST, &path, &told(command, Some(at))).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
     }
     let state = asked.state().await;
@@ -94,7 +94,7 @@ async fn decisions_are_checked_against_the_addressed_checkpoint() {
 async fn a_decision_at_the_newest_checkpoint_is_one_without_a_checkpoint() {
     let asked = Asked::twice(&["Booked."]).await;
     let newest = asked.state().await["checkpoint"].clone();
-    let values = asked.wait(json!({"resume": {"decisions": [{"type": "approve"}]}}), Some(&newest)).await;
+    let values = asked.wait(&json!({"resume": {"decisions": [{"type": "approve"}]}}), Some(&newest)).await;
     assert_eq!(texts(&values)[4..], ["book Rome", "", "booked Rome", "Booked."], "{values}");
 }
 
@@ -106,13 +106,13 @@ async fn an_update_alone_and_an_end_apply_to_the_addressed_checkpoint() {
     let is_end = |state: &&Value| state["values"]["messages"][3]["content"] == "Left it." && state["next"] == json!([]);
     let ended = history.as_array().unwrap().iter().find(is_end).unwrap();
     let note = json!({"messages": [{"role": "user", "content": "note"}]});
-    let values = asked.wait(json!({"update": note}), Some(&ended["checkpoint"])).await;
+    let values = asked.wait(&json!({"update": note}), Some(&ended["checkpoint"])).await;
     assert_eq!(texts(&values)[3..], ["Left it.", "note"], "{values}");
     let state = asked.state().await;
     assert_eq!((roles(&state["values"]).len(), &state["interrupts"]), (5, &json!([])), "{state}");
 
     let asked = Asked::twice(&[]).await;
-    let values = asked.wait(json!({"goto": "__end__"}), Some(&asked.first["checkpoint"])).await;
+    let values = asked.wait(&json!({"goto": "__end__"}), Some(&asked.first["checkpoint"])).await;
     assert_eq!(roles(&values), ["human", "ai", "tool"], "{values}");
     assert_eq!(asked.state().await["interrupts"], json!([]));
 }
@@ -121,8 +121,8 @@ async fn an_update_alone_and_an_end_apply_to_the_addressed_checkpoint() {
 async fn a_message_sent_to_an_earlier_question_waits_with_it() {
     let asked = Asked::twice(&["Booked."]).await;
     let note = json!({"messages": [{"role": "user", "content": "note"}]});
-    let values = asked.wait(json!({"update": note}), Some(&asked.first["checkpoint"])).await;
+    let values = asked.wait(&json!({"update": note}), Some(&asked.first["checkpoint"])).await;
     assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["args"]["city"], "Oslo", "{values}");
-    let values = asked.wait(json!({"resume": {"decisions": [{"type": "approve"}]}}), None).await;
+    let values = asked.wait(&json!({"resume": {"decisions": [{"type": "approve"}]}}), None).await;
     assert_eq!(texts(&values), ["book Oslo", "", "booked Oslo", "note", "Booked."], "{values}");
 }
