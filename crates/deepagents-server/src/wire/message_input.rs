@@ -8,12 +8,12 @@ use deepagents_core::message::{
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::as_sent;
 use super::block_input::{answer_blocks, result_blocks, user_blocks};
 use super::input::InputError;
-use crate::deserialize::{from_ref, from_value, present};
+use crate::deserialize::{from_ref, present};
 
 /// Parses messages: a list or a single one.
 pub(super) fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
@@ -22,18 +22,9 @@ pub(super) fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
             Value::String(text) => Ok(MessageOp::put(Message::user(text.as_str()))),
             // LangChain's pair of a role and a content.
             Value::Array(pair) if let [Value::String(role), content] = pair.as_slice() => {
-                let fields = serde_json::json!({"role": role, "content": content});
-                from_value(fields).and_then(Wire::read)
+                read(&json!({"role": role, "content": content}))
             }
-            other => {
-                let other = &*flat(other);
-                from_ref(other).and_then(Wire::read).map(|op| match op {
-                    MessageOp::Put(message) => {
-                        MessageOp::Put(Arc::new(as_sent::keep_original(other, Arc::unwrap_or_clone(message))))
-                    }
-                    other => other,
-                })
-            }
+            other => read(&flat(other)),
         };
         read.map_err(|reason| InputError::Message { at, reason })
     };
@@ -42,6 +33,16 @@ pub(super) fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
         Value::Null => Ok(Vec::new()),
         single => Ok(vec![one((0, single))?]),
     }
+}
+
+/// Parses a message as a flat object.
+fn read(value: &Value) -> Result<MessageOp, String> {
+    Ok(match from_ref(value).and_then(Wire::read)? {
+        MessageOp::Put(message) => {
+            MessageOp::Put(Arc::new(as_sent::keep_original(value, Arc::unwrap_or_clone(message))))
+        }
+        other => other,
+    })
 }
 
 /// Unwraps a message in LangChain's serialised object format, taking the role from its class, or in its stored format,

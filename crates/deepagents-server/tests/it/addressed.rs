@@ -6,29 +6,29 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, roles, say, serve};
 
-struct Asked {
+struct Branches {
     client: Client,
     id: String,
     /// The state that waited for the decision on the first call, a trip to Oslo.
     first: Value,
 }
 
-impl Asked {
+impl Branches {
     /// Creates a thread whose first call was rejected and whose second one, a trip to Rome, waits.
-    async fn twice(then: &[&str]) -> Self {
+    async fn begin(then: &[&str]) -> Self {
         let book = |city: &str| Turn::call("book", json!({"city": city}));
         let turns = [book("Oslo"), Turn::text("Left it."), book("Rome")];
         let client = serve(turns.into_iter().chain(then.iter().map(|text| Turn::text(*text))).collect()).await;
         let id = client.thread().await;
         client.post(&format!("/threads/{id}/runs/wait"), say("book Oslo")).await;
         let first = client.get(&format!("/threads/{id}/state")).await;
-        let asked = Self { client, id, first };
-        asked.wait(json!({"resume": {"decisions": [{"type": "reject"}]}}), None).await;
-        asked.client.post(&format!("/threads/{}/runs/wait", asked.id), say("book Rome")).await;
-        asked
+        let branches = Self { client, id, first };
+        branches.wait(&json!({"resume": {"decisions": [{"type": "reject"}]}}), None).await;
+        branches.client.post(&format!("/threads/{}/runs/wait", branches.id), say("book Rome")).await;
+        branches
     }
 
-    async fn wait(&self, command: Value, checkpoint: Option<&Value>) -> Value {
+    async fn wait(&self, command: &Value, checkpoint: Option<&Value>) -> Value {
         self.client.post(&format!("/threads/{}/runs/wait", self.id), told(command, checkpoint)).await
     }
 
@@ -37,7 +37,7 @@ impl Asked {
     }
 }
 
-fn told(command: Value, checkpoint: Option<&Value>) -> Value {
+fn told(command: &Value, checkpoint: Option<&Value>) -> Value {
     let mut body = json!({"assistant_id": "agent", "command": command});
     if let Some(checkpoint) = checkpoint {
         body["checkpoint"] = checkpoint.clone();
@@ -53,16 +53,16 @@ fn texts(values: &Value) -> Vec<&str> {
 async fn a_decision_at_an_earlier_checkpoint_decides_the_call_that_waited_there() {
     let approve = json!({"decisions": [{"type": "approve"}]});
     for by_id in [false, true] {
-        let asked = Asked::twice(&["Booked."]).await;
-        let open = asked.first["interrupts"][0]["id"].as_str().unwrap();
+        let branches = Branches::begin(&["Booked."]).await;
+        let open = branches.first["interrupts"][0]["id"].as_str().unwrap();
         let resume = if by_id { json!({open: approve}) } else { approve.clone() };
-        let values = asked.wait(json!({"resume": resume}), Some(&asked.first["checkpoint"])).await;
+        let values = branches.wait(&json!({"resume": resume}), Some(&branches.first["checkpoint"])).await;
         assert_eq!(texts(&values), ["book Oslo", "", "booked Oslo", "Booked."], "{values}");
-        let state = asked.state().await;
+        let state = branches.state().await;
         assert_eq!((&state["interrupts"], &state["next"]), (&json!([]), &json!([])), "{state}");
         // The branch that was left stays in the history, with its question.
-        let path = format!("/threads/{}/history", asked.id);
-        let history = asked.client.post(&path, json!({"limit": 100})).await;
+        let path = format!("/threads/{}/history", branches.id);
+        let history = branches.client.post(&path, json!({"limit": 100})).await;
         let calls: Vec<&Value> = history
             .as_array()
             .unwrap()
@@ -76,53 +76,53 @@ async fn a_decision_at_an_earlier_checkpoint_decides_the_call_that_waited_there(
 
 #[tokio::test]
 async fn decisions_are_checked_against_the_addressed_checkpoint() {
-    let asked = Asked::twice(&[]).await;
-    let path = format!("/threads/{}/runs/wait", asked.id);
-    let history = asked.client.post(&format!("/threads/{}/history", asked.id), json!({"limit": 100})).await;
+    let branches = Branches::begin(&[]).await;
+    let path = format!("/threads/{}/runs/wait", branches.id);
+    let history = branches.client.post(&format!("/threads/{}/history", branches.id), json!({"limit": 100})).await;
     let begin = history.as_array().unwrap().last().unwrap()["checkpoint"].clone();
     let approve = json!({"resume": {"decisions": [{"type": "approve"}]}});
     let two = json!({"resume": {"decisions": [{"type": "approve"}, {"type": "approve"}]}});
-    for (command, at) in [(&approve, &begin), (&two, &asked.first["checkpoint"])] {
-        let (status, answer) = asked.client.send(Method::POST, &path, &told(command.clone(), Some(at))).await;
+    for (command, at) in [(&approve, &begin), (&two, &branches.first["checkpoint"])] {
+        let (status, answer) = branches.client.send(Method::POST, &path, &told(command, Some(at))).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
     }
-    let state = asked.state().await;
+    let state = branches.state().await;
     assert_eq!(state["interrupts"][0]["value"]["action_requests"][0]["args"]["city"], "Rome", "{state}");
 }
 
 #[tokio::test]
 async fn a_decision_at_the_newest_checkpoint_is_one_without_a_checkpoint() {
-    let asked = Asked::twice(&["Booked."]).await;
-    let newest = asked.state().await["checkpoint"].clone();
-    let values = asked.wait(json!({"resume": {"decisions": [{"type": "approve"}]}}), Some(&newest)).await;
+    let branches = Branches::begin(&["Booked."]).await;
+    let newest = branches.state().await["checkpoint"].clone();
+    let values = branches.wait(&json!({"resume": {"decisions": [{"type": "approve"}]}}), Some(&newest)).await;
     assert_eq!(texts(&values)[4..], ["book Rome", "", "booked Rome", "Booked."], "{values}");
 }
 
 #[tokio::test]
 async fn an_update_alone_and_an_end_apply_to_the_addressed_checkpoint() {
-    let asked = Asked::twice(&[]).await;
-    let path = format!("/threads/{}/history", asked.id);
-    let history = asked.client.post(&path, json!({"limit": 100})).await;
+    let branches = Branches::begin(&[]).await;
+    let path = format!("/threads/{}/history", branches.id);
+    let history = branches.client.post(&path, json!({"limit": 100})).await;
     let is_end = |state: &&Value| state["values"]["messages"][3]["content"] == "Left it." && state["next"] == json!([]);
     let ended = history.as_array().unwrap().iter().find(is_end).unwrap();
     let note = json!({"messages": [{"role": "user", "content": "note"}]});
-    let values = asked.wait(json!({"update": note}), Some(&ended["checkpoint"])).await;
+    let values = branches.wait(&json!({"update": note}), Some(&ended["checkpoint"])).await;
     assert_eq!(texts(&values)[3..], ["Left it.", "note"], "{values}");
-    let state = asked.state().await;
+    let state = branches.state().await;
     assert_eq!((roles(&state["values"]).len(), &state["interrupts"]), (5, &json!([])), "{state}");
 
-    let asked = Asked::twice(&[]).await;
-    let values = asked.wait(json!({"goto": "__end__"}), Some(&asked.first["checkpoint"])).await;
+    let branches = Branches::begin(&[]).await;
+    let values = branches.wait(&json!({"goto": "__end__"}), Some(&branches.first["checkpoint"])).await;
     assert_eq!(roles(&values), ["human", "ai", "tool"], "{values}");
-    assert_eq!(asked.state().await["interrupts"], json!([]));
+    assert_eq!(branches.state().await["interrupts"], json!([]));
 }
 
 #[tokio::test]
 async fn a_message_sent_to_an_earlier_question_waits_with_it() {
-    let asked = Asked::twice(&["Booked."]).await;
+    let branches = Branches::begin(&["Booked."]).await;
     let note = json!({"messages": [{"role": "user", "content": "note"}]});
-    let values = asked.wait(json!({"update": note}), Some(&asked.first["checkpoint"])).await;
+    let values = branches.wait(&json!({"update": note}), Some(&branches.first["checkpoint"])).await;
     assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["args"]["city"], "Oslo", "{values}");
-    let values = asked.wait(json!({"resume": {"decisions": [{"type": "approve"}]}}), None).await;
+    let values = branches.wait(&json!({"resume": {"decisions": [{"type": "approve"}]}}), None).await;
     assert_eq!(texts(&values), ["book Oslo", "", "booked Oslo", "note", "Booked."], "{values}");
 }

@@ -156,6 +156,25 @@ async fn a_message_may_have_a_role_and_a_type_and_its_role_counts() {
 }
 
 #[tokio::test]
+async fn a_system_message_in_a_pair_is_one_and_results_may_be_any_json() {
+    let client = serve(vec![Turn::text("Done.")]).await;
+    let call = |id: &str| json!({"id": id, "name": "ls", "args": {}});
+    let messages = json!([
+        ["system", "Be short."],
+        ["user", "hi"],
+        {"role": "assistant", "content": "", "tool_calls": [call("c1"), call("c2")]},
+        {"role": "tool", "tool_call_id": "c1", "content": {"n": 1}},
+        {"role": "tool", "tool_call_id": "c2", "content": 7},
+    ]);
+    let values = waited(&client, &messages).await;
+    assert_eq!(roles(&values), ["system", "human", "ai", "tool", "tool", "ai"], "{values}");
+    assert_eq!(
+        (&values["messages"][3]["content"], &values["messages"][4]["content"]),
+        (&json!("{\"n\":1}"), &json!("7"))
+    );
+}
+
+#[tokio::test]
 async fn ids_may_be_numbers() {
     let client = serve(vec![Turn::text("Done.")]).await;
     let call = json!({"id": 5, "name": "ls", "args": {}});
