@@ -15,7 +15,7 @@ pub(super) const REQUESTS_PER_CONNECTION: usize = 100;
 
 /// The requests to one host.
 pub(crate) struct Host {
-    permits: Arc<Semaphore>,
+    semaphore: Arc<Semaphore>,
     /// Maximum number of requests that one HTTP client sends to it at once.
     per_client: usize,
     /// Number of requests by client.
@@ -34,12 +34,12 @@ impl Host {
     /// Creates a host that no request was sent to.
     pub(super) fn new(limit: usize, per_client: usize) -> Self {
         let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
-        Self { permits: Arc::new(Semaphore::new(limit)), per_client, requests: Mutex::default() }
+        Self { semaphore: Arc::new(Semaphore::new(limit)), per_client, requests: Mutex::default() }
     }
 
     /// Waits until a request can be sent; in the order of the calls.
     pub(crate) async fn slot(self: &Arc<Self>) -> Result<Slot, ModelError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = Arc::clone(&self.semaphore).acquire_owned().await;
         let permit = permit.map_err(|_| ModelError::transport("the HTTP client was closed"))?;
         Ok(Slot { client: self.choose_client(), host: Arc::clone(self), _permit: permit })
     }
