@@ -150,6 +150,11 @@ impl Workspace {
         Self { files: self.files.guarded(rules), kept, ..self }
     }
 
+    /// Returns whether each run has a backend of its own.
+    pub(crate) fn is_made_per_run(&self) -> bool {
+        matches!(self.files, Backends::PerRun(_))
+    }
+
     /// Returns the directories whose files commands do not see, or `None` if the backend is created per run.
     pub(crate) fn shell_unreachable(&self) -> Option<Vec<VPath>> {
         match &self.files {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deepagents::channels::Todos;
 use deepagents::core::message::{MessageId, MessageOp};
 use deepagents::core::state::MessagesChannel;
-use deepagents::middleware::rubric::RubricText;
+use deepagents::middleware::rubric::{RubricText, RubricUntilMet};
 use deepagents::{
     Event, EventStream, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State, Subscribe, Update,
 };
@@ -81,14 +81,13 @@ impl<H: AgentHost> Session<H> {
         let agent = self.agent();
         let state = agent.agent.state(self.thread()).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
-        let spending = self.spending(&agent).await?;
+        let spending = self.spending(&agent).await;
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
         let known = state.messages().iter().map(|message| message.id().to_owned()).collect();
         let mut input = self.input(message);
-        // A goal ends with the prompt that named it, met or not.
-        if goal.is_some() || state.get::<RubricText>().is_some_and(Option::is_some) {
-            let goal = goal.map(|goal| agent.agent.receive_text(&goal)).transpose();
-            input = input.update(Update::new::<RubricText>(goal.map_err(|error| wire::failed(&error))?));
+        if let Some(goal) = goal {
+            let goal = agent.agent.receive_text(goal).map_err(|error| wire::failed(&error))?;
+            input = input.update(Update::new::<RubricText>(Some(goal)).with::<RubricUntilMet>(true));
         }
         let accepted = Accepted { input, note, known };
         self.follow(&agent, accepted, cancel, turn, &mut presenter).await
@@ -228,7 +227,7 @@ impl<H: AgentHost> Session<H> {
     pub(crate) async fn replay_conversation(&self) -> Result<(), wire::Error> {
         let agent = self.agent();
         let state = agent.agent.state(self.thread()).await.map_err(|error| wire::failed(&error))?;
-        let spending = self.spending(&agent).await?;
+        let spending = self.spending(&agent).await;
         replay(&self.editor, &self.cwd, &state, agent.context_window, &spending);
         Ok(())
     }

@@ -149,7 +149,7 @@ impl Session {
         }
         match result {
             Ok(outcome) => {
-                self.goal_after(&outcome.state);
+                self.with(|state| state.goal = None);
                 let mut questions = Vec::new();
                 for request in outcome.action_requests() {
                     self.asked(connection, &request);

@@ -97,7 +97,8 @@ struct Shared {
     keeper: Option<JoinHandle<()>>,
     /// The thread's positions before each `/undo`, latest last.
     redo_positions: Vec<u64>,
-    goal: Goal,
+    /// The goal for the next run.
+    goal: Option<Goal>,
     /// The number of the last requested list; earlier ones grow no further.
     listing: u64,
     /// The counted usage of the open thread and of its background agents.
@@ -220,7 +221,7 @@ impl Session {
     pub(crate) fn effect(&self, effect: Effect) {
         match effect {
             Effect::Submit { text, context, skills, decided } => self.submit(text, context, skills, decided),
-            Effect::SetGoal { text, once } => self.set_goal(text, once),
+            Effect::SetGoal { text, once } => self.with(|state| state.goal = Some(Goal { text, once })),
             Effect::Reload => self.connect(None),
             Effect::Steer(text) => self.steer(text),
             Effect::KeepWaiting { thread, texts } => self.keep_waiting(thread, texts),
@@ -237,13 +238,13 @@ impl Session {
             Effect::SaveKey { provider, key } => self.save_key(provider, key),
             Effect::StatusLine(status) => self.status_line(status),
             Effect::Open(id) => {
-                self.with(|state| state.goal = Goal::default());
+                self.with(|state| state.goal = None);
                 self.begin(Begin::Resume(id));
             }
             Effect::NewThread => {
                 self.notify_closing("clear");
                 self.with(|state| {
-                    (state.thread, state.redo_positions, state.goal) = (None, Vec::new(), Goal::default());
+                    (state.thread, state.redo_positions, state.goal) = (None, Vec::new(), None);
                 });
             }
             Effect::Rewind { position, text, scope } => self.rewind(position, text, scope),

@@ -134,7 +134,11 @@ impl Middleware for Filesystem {
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let tools = tools::all(&Arc::new(self.clone()));
-        let tools = tools.into_iter().filter(|tool| self.offers(&tool.spec().name));
+        let can = self.workspace.capabilities();
+        let tools = tools.into_iter().filter(|tool| {
+            let name = &tool.spec().name;
+            self.offers(name) && works(name, true, can)
+        });
         tools.map(|tool| DescriptionOverride::by(&self.options.descriptions, tool)).collect()
     }
 
@@ -149,17 +153,11 @@ impl Middleware for Filesystem {
         Ok(HookOutput::update(begin(cx).and(stored)))
     }
 
-    fn hides_tool(&self, name: &str) -> bool {
-        !works(name, true, self.workspace.capabilities())
-    }
-
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         let backend = self.workspace.backend_for(cx);
-        // Without commands, a tool of such a name is not one of these.
-        let has_shell = !self.workspace.may_run_commands() || backend.shell().is_some();
-        let can = backend.capabilities();
-        request.tools.retain(|tool| works(&tool.name, has_shell, can));
-        if self.workspace.shell_unreachable().is_none() && !self.options.descriptions.contains_key("execute") {
+        if self.workspace.is_made_per_run() {
+            let (has_shell, can) = (backend.shell().is_some(), backend.capabilities());
+            request.tools.retain(|tool| works(&tool.name, has_shell, can));
             tools::describe_reach(&mut request.tools, &backend.shell_unreachable());
         }
         let readers = self.readers(self.workspace.artifacts().history(), cx);

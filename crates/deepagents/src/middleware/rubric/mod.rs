@@ -27,6 +27,11 @@ deepagents_core::last_value!(
 );
 
 deepagents_core::last_value!(
+    /// Whether [`RubricText`] is removed once the work satisfies it. Without it, the work of every run is evaluated.
+    pub RubricUntilMet("rubric_until_met"): bool => separate, not_projected
+);
+
+deepagents_core::last_value!(
     /// The progress of the work by its rubric.
     pub RubricState("rubric_progress"): RubricProgress => separate, not_projected
 );
@@ -39,7 +44,8 @@ const DEFAULT_MAX_EVALUATIONS: u32 = 3;
 /// The rubric is part of the state: set it for a run with an update of [`RubricText`]. A model that sees the rubric and
 /// the end of the conversation judges each criterion. If some are not met, the agent is told which and why, and
 /// continues, up to a maximum number of times. The criteria named by the first evaluation stay the criteria. The result
-/// is in [`RubricState`]; a failing judge does not fail the run.
+/// is in [`RubricState`]; a failing judge does not fail the run. A rubric stays until it is replaced, or with
+/// [`RubricUntilMet`] until it is satisfied.
 ///
 /// ```
 /// use deepagents::middleware::rubric::{Rubric, RubricState, RubricStatus, RubricText};
@@ -97,7 +103,7 @@ impl Middleware for Rubric {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        vec![ChannelSpec::new::<RubricText>(), ChannelSpec::new::<RubricState>()]
+        vec![ChannelSpec::new::<RubricText>(), ChannelSpec::new::<RubricUntilMet>(), ChannelSpec::new::<RubricState>()]
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
@@ -149,9 +155,13 @@ impl Middleware for Rubric {
             }
             RubricResult::NeedsRevision => None,
         };
+        let ends = progress.status == Some(RubricStatus::Satisfied) && cx.get::<RubricUntilMet>();
         let feedback = progress.status.is_none().then(|| Message::harness(evaluation.feedback()));
         progress.last = Some(evaluation);
         let mut output = HookOutput::set::<RubricState>(progress);
+        if ends {
+            output.update = output.update.with::<RubricText>(None).with::<RubricUntilMet>(false);
+        }
         if let Some(feedback) = feedback {
             output.update = output.update.and(Update::message(feedback));
             output = output.and_go(JumpTo::Model);

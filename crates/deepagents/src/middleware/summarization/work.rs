@@ -146,7 +146,9 @@ impl Work<'_> {
                 // A result that was shown truncated still is, or another middleware has replaced it.
                 let is_shown = before.shortens(message.id()) && before.shows_as(&self.state, message.id());
                 let index = index.filter(|_| !is_shown);
-                messages.put(index.map_or_else(|| message.clone(), |index| new.show(message, index)));
+                // A truncated message shows nothing of what another middleware has changed, and has lost its own parts.
+                let whole = index.filter(|_| before.shortens(message.id())).and_then(|index| thread.get(index));
+                messages.put(index.map_or_else(|| message.clone(), |index| new.show(whole.unwrap_or(message), index)));
             }
         }
         self.request.messages = messages;

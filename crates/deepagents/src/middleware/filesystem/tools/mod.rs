@@ -194,7 +194,10 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
 
 /// Adds to the description of `execute` which paths commands reach.
 pub(super) fn describe_reach(tools: &mut [Arc<ToolSpec>], unreachable: &[VPath]) {
-    for tool in tools.iter_mut().filter(|tool| tool.name == "execute") {
+    // A tool of this name that is not ours, and ours with another description, stay as they are.
+    let is_ours =
+        |tool: &ToolSpec| [EXECUTE, EXECUTE_IN_SESSION].contains(&(tool.name.as_str(), tool.description.as_str()));
+    for tool in tools.iter_mut().filter(|tool| is_ours(tool)) {
         let description = format!("{}{}", tool.description, reach_of_commands(unreachable));
         *tool = Arc::new(ToolSpec { description, ..ToolSpec::clone(tool) });
     }
