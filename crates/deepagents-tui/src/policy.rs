@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use deepagents::core::message::ToolCall;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::permissions::CommandRule;
+use deepagents::middleware::Rubric;
 use deepagents::{
     Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelRequest, Result, ToolNext,
     ToolRequest, ToolResponse,
@@ -215,8 +216,9 @@ impl Policy {
 
     /// Applies the policy to an agent and its sub-agents. Calls of the standard tools that change something need
     /// approval, as do calls of the tools in `others` that do more than read. In [`Mode::Plan`] such calls are refused.
+    /// This also adds [`Rubric`], which judges work by the goals of `/goal` and `/rubric`.
     pub fn bind(&self, builder: DeepAgentBuilder, others: &[String]) -> DeepAgentBuilder {
-        builder.interrupt_on(self.interrupts(others)).shared_middleware(self.clone())
+        builder.interrupt_on(self.interrupts(others)).shared_middleware(self.clone()).middleware(Rubric::default())
     }
 
     fn interrupts(&self, others: &[String]) -> InterruptPolicy {

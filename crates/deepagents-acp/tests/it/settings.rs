@@ -203,7 +203,7 @@ async fn plan_mode_applies_to_sub_agents() {
 }
 
 #[tokio::test]
-async fn the_goal_of_a_prompt_is_worked_on_and_ends_with_it() {
+async fn a_goal_is_worked_on_until_it_is_met() {
     let missing = r#"{"result": "needs_revision", "explanation": "No rhyme.",
         "criteria": [{"name": "rhymes", "passed": false, "gap": "no rhyme"}]}"#;
     let met =

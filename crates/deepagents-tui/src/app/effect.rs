@@ -21,7 +21,7 @@ pub(crate) enum Effect {
     },
     /// Sets or clears the goal that results are judged by, from the next message on. `once` clears it when it is met.
     SetGoal { text: Option<String>, once: bool },
-    /// Reads settings, definitions and servers again.
+    /// Builds the agent again, with what files define now.
     Reload,
     /// Sends the run a message.
     Steer(String),

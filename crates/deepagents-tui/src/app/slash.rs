@@ -183,7 +183,7 @@ impl App {
             "auto" => self.in_mode(Mode::Auto, args),
             "reload" if self.is_busy() => self.note(self.stop_first(), true),
             "reload" => {
-                self.note("settings, definitions and servers are read again", false);
+                self.note("the agent is built again, with what the files here define now", false);
                 self.request(Effect::Reload);
             }
             "copy" => self.copy(),

@@ -1,7 +1,7 @@
 //! Goals that results are judged by.
 
 use deepagents::models::scripted::Turn;
-use deepagents_tui::Mode;
+use deepagents_tui::{Begin, Mode};
 
 use crate::world::{World, say};
 
@@ -19,6 +19,10 @@ async fn a_goal_is_worked_on_until_it_is_met_and_then_ends() {
     assert!(screens.wait_for("the goal is not met yet (rhymes): It does not rhyme.").await, "{}", screens.text());
     assert!(screens.wait_for("the goal is met: It rhymes.").await, "{}", screens.text());
     assert!(screens.wait_idle().await);
+    // Also for a program that knows only the thread.
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, Begin::Continue);
+    assert!(screens.wait_for("Roses, noses.").await, "{}", screens.text());
     say(&mut screens, "thank you").await;
     assert!(screens.wait_for("You are welcome.").await, "{}", screens.text());
     assert!(screens.wait_idle().await);

@@ -9,9 +9,9 @@ use deepagents::core::model::Price;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
+use deepagents::middleware::AskUser;
 use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::middleware::redaction::Redaction;
-use deepagents::middleware::{AskUser, Rubric};
 use deepagents::models::Catalogue;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::remembered::{CommandReach, RememberedRule};
@@ -267,7 +267,7 @@ impl Host for TestHost {
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
             // The real sandbox is tested elsewhere.
             policy.set_confined(true);
-            let builder = DeepAgent::builder().middleware(AskUser).middleware(Rubric::default());
+            let builder = DeepAgent::builder().middleware(AskUser);
             let builder = self.tool.iter().fold(builder, |builder, tool| builder.tool(tool.clone()));
             let builder = builder
                 .model(self.model.clone())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents::middleware::rubric::{Rubric, RubricProgress, RubricState, RubricStatus, RubricText};
+use deepagents::middleware::rubric::{Rubric, RubricProgress, RubricState, RubricStatus, RubricText, RubricUntilMet};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::subagents::{Mode, SubAgentSpec};
 use deepagents::{
@@ -240,4 +240,27 @@ async fn a_fork_is_not_judged_by_the_rubric_of_its_parent() {
     let outcome = builder.sub_agent(twin).build().unwrap().invoke(goal("It has a title.")).await.unwrap();
     assert_eq!((model.requests().len(), judge.requests().len()), (3, 1));
     assert_eq!(outcome.state.get::<RubricState>().unwrap().status, Some(RubricStatus::Satisfied));
+}
+
+#[tokio::test]
+async fn a_rubric_may_end_with_the_first_work_that_satisfies_it() {
+    for (until_met, judged) in [(true, 2), (false, 3)] {
+        let judge = ScriptedModel::new([
+            judgement("needs_revision", &[("rhymes", false)]),
+            judgement("satisfied", &[("rhymes", true)]),
+            judgement("satisfied", &[("rhymes", true)]),
+        ]);
+        let agent = DeepAgent::builder()
+            .model(ScriptedModel::new(["Roses.", "Roses, noses.", "You are welcome."].map(Turn::text)))
+            .journal(MemoryJournal::new())
+            .middleware(Rubric::default().model(judge.clone()))
+            .build()
+            .unwrap();
+        let input = goal("It rhymes.").update(Update::new::<RubricUntilMet>(until_met)).thread("t");
+        let outcome = agent.invoke(input).await.unwrap();
+        let progress = outcome.state.get::<RubricState>().unwrap();
+        assert_eq!(progress.status, Some(RubricStatus::Satisfied));
+        agent.invoke(RunInput::new("Thank you.").thread("t")).await.unwrap();
+        assert_eq!(judge.requests().len(), judged);
+    }
 }

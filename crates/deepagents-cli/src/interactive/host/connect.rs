@@ -8,8 +8,8 @@ use deepagents::core::journal::Journal;
 use deepagents::core::model::{ChatModel, NoModel};
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend};
+use deepagents::middleware::AskUser;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::middleware::{AskUser, Rubric};
 use deepagents::remembered::{CommandReach, RememberedRule, RuleScope};
 use deepagents_tui::{Connection, Mode, Policy};
 
@@ -55,7 +55,7 @@ impl ProgramHost {
         let builder = shape.builder(model).backend(outside.add_to(workspace)).definitions_from(definitions);
         let builder =
             agent::with_agents(builder, args)?.journal(journal.clone()).process(ThisProcess).middleware(AskUser);
-        let builder = builder.middleware(Rubric::default()).background_agents(self.background);
+        let builder = builder.background_agents(self.background);
         let FoundHooks { runner, problems: hook_problems } =
             hooks::find_quietly(args, &brought, shape.confinement(&files, &own)).await?;
         let hooks = runner.map(|hooks| self.going_on(hooks, policy));
