@@ -81,8 +81,10 @@ pub(crate) struct Shared {
     pub(crate) events: Emitter,
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Arc<BudgetTracker>,
-    /// Maximum number of model calls of each agent of the run.
+    /// Maximum number of model calls of each agent of the run, if its input has one.
     pub(crate) agent_calls: Option<u32>,
+    /// The maximum that the input of the run had in an earlier process.
+    pub(crate) earlier_agent_calls: OnceLock<u32>,
     pub(crate) extensions: Extensions,
     pub(crate) observer: Option<Arc<dyn RunObserver>>,
     /// The next attempt of the current turn, which distinguishes the pieces of failed attempts.
@@ -122,6 +124,7 @@ impl Shared {
             cancel,
             budget,
             agent_calls: None,
+            earlier_agent_calls: OnceLock::new(),
             extensions: Extensions::default(),
             observer: None,
             attempt: AtomicU32::new(0),
@@ -132,6 +135,12 @@ impl Shared {
             passed: Mutex::default(),
             queued_updates: Mutex::default(),
         }
+    }
+
+    /// Returns the maximum number of model calls of each agent that the run starts.
+    pub(crate) fn calls_of_started_agents(&self) -> Option<u32> {
+        let main = self.root.as_deref().unwrap_or(self);
+        self.agent_calls.or_else(|| main.earlier_agent_calls.get().copied())
     }
 
     /// Returns the id of the answer in progress, or of the next one.

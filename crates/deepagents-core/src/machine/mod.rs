@@ -26,6 +26,9 @@ pub struct Machine {
     calls: u32,
     /// Maximum number of model calls of this run.
     limit: u32,
+    /// Maximum number of model calls of each agent of the run, by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_calls: Option<u32>,
     /// Number of routes to the model since its last call, so that hooks that loop without calling it are stopped too.
     #[serde(default)]
     idle: u32,
@@ -55,7 +58,17 @@ impl Machine {
     /// Creates the machine of a new run on a thread with this many model answers.
     pub fn new(turn: u32, limit: u32) -> Self {
         let (stop, answer_stop) = (FinishReason::Done, StopReason::End);
-        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop, answer_stop, ledger: None }
+        Self {
+            phase: Phase::BeforeAgent,
+            turn,
+            calls: 0,
+            limit,
+            agent_calls: None,
+            idle: 0,
+            stop,
+            answer_stop,
+            ledger: None,
+        }
     }
 
     /// Creates the machine of a run that continues as if a node had just completed, on a thread with this many model
@@ -102,6 +115,16 @@ impl Machine {
     /// Sets the total number of model calls that the run may make.
     pub(crate) fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
+    }
+
+    /// Stores the maximum number of model calls of each agent of the run, for a process that resumes it.
+    pub(crate) fn set_agent_calls(&mut self, limit: Option<u32>) {
+        self.agent_calls = limit;
+    }
+
+    /// Returns the maximum number of model calls of each agent of the run.
+    pub(crate) fn agent_calls(&self) -> Option<u32> {
+        self.agent_calls
     }
 
     /// Stores what the run has spent so far.

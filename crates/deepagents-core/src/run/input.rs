@@ -195,7 +195,8 @@ impl RunInput {
     }
 
     /// Ends each agent of the run, the main agent and every sub-agent, after this many model calls of its own in its
-    /// conversation. A sub-agent's own limit applies if it is lower. A resumed agent counts from where it is resumed.
+    /// conversation. A sub-agent's own limit applies if it is lower, also in the background. A resumed agent counts from
+    /// where it is resumed. A run that is resumed without a limit keeps that of its start for the agents it starts.
     ///
     /// ```
     /// # use deepagents_core::run::RunInput;

@@ -91,7 +91,7 @@ impl Run {
     /// Starts a run, optionally in the background of a parent run and on a new thread.
     pub(crate) fn start_with_parent(
         agent: Arc<AgentDefinition>,
-        input: RunInput,
+        mut input: RunInput,
         above: Option<&Context>,
         new: Option<NewThread>,
         ended: impl FnOnce() + Send + 'static,
@@ -115,6 +115,7 @@ impl Run {
         };
         let run = Self::from_handle(handle);
         if let Some(above) = above {
+            input.agent_calls = input.agent_calls.or_else(|| above.shared.calls_of_started_agents());
             run.handle.forward_to(above);
         }
         let main = Setting::main(id, emitter.clone(), cancel);

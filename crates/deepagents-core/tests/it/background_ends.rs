@@ -216,3 +216,14 @@ async fn an_agent_keeps_nothing_of_the_ended_runs_of_its_child_threads() {
         assert_eq!(Arc::strong_count(&held()), 2, "only the token itself and this copy are left");
     }
 }
+
+#[tokio::test]
+async fn a_limit_per_agent_applies_to_background_agents_unless_their_own_is_lower() {
+    for (own, calls) in [(100, 3), (2, 2)] {
+        let model = ScriptedModel::rules().always(Turn::call("echo", json!({}))).build();
+        let below = Agent::builder(model.clone()).ids(RandomIds).name("errands").tool(echo()).max_model_calls(own);
+        let agent = waiting_for(&below.build().unwrap(), MemoryJournal::new());
+        agent.invoke(RunInput::new("Go.").thread("t").max_calls_per_agent(3)).await.unwrap();
+        assert_eq!(model.requests().len(), calls);
+    }
+}

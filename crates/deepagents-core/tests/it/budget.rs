@@ -449,3 +449,41 @@ async fn a_limit_per_agent_counts_anew_when_the_run_is_resumed() {
     let resumed = RunInput::resume("t").decide("1.0?0", Decision::Approve).max_calls_per_agent(2);
     assert_eq!(agent.invoke(resumed).await.unwrap().text(), "done");
 }
+
+#[tokio::test]
+async fn a_resumed_sub_agent_keeps_its_own_lower_limit() {
+    let asks = tool("asks", |_, cx| async move {
+        cx.interrupt("Go on?", [DecisionKind::Approve])?;
+        Ok("asked")
+    });
+    let model = ScriptedModel::rules()
+        .when(|request: &ModelRequest| request.messages.len() == 1, vec![Turn::call("asks", json!({})); 2])
+        .always(Turn::call("echo", json!({})))
+        .build();
+    let child = agent(model.clone()).name("child").tool(asks).tool(echo()).max_model_calls(3).build().unwrap();
+    let turns = [Turn::call("task", json!({})), Turn::text("all done")];
+    let main = agent(ScriptedModel::new(turns)).journal(MemoryJournal::new()).tool(task(child, Budget::default()));
+    let main = main.build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").thread("t").max_calls_per_agent(10)).await.unwrap();
+    let asked = outcome.action_requests()[0].id.clone();
+    let resumed = RunInput::resume("t").decide(asked, Decision::Approve).max_calls_per_agent(10);
+    let outcome = main.invoke(resumed).await.unwrap();
+    assert_eq!(lines(outcome.messages())[2..], ["result: StepLimit", "assistant: all done"]);
+    assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_limit_per_agent_applies_to_the_sub_agents_that_a_resumed_run_starts() {
+    let asks = tool("asks", |_, cx| async move {
+        cx.interrupt("Go on?", [DecisionKind::Approve])?;
+        Ok("asked")
+    });
+    let child = busy(Usage::default());
+    let turns = [Turn::call("asks", json!({})), Turn::call("task", json!({})), Turn::text("all done")];
+    let main = agent(ScriptedModel::new(turns)).journal(MemoryJournal::new()).tool(asks);
+    let main = main.tool(task(below(&child), Budget::default())).build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").thread("t").max_calls_per_agent(4)).await.unwrap();
+    let resumed = RunInput::resume("t").decide(outcome.action_requests()[0].id.clone(), Decision::Approve);
+    assert_eq!(main.invoke(resumed).await.unwrap().text(), "all done");
+    assert_eq!(child.requests().len(), 4);
+}

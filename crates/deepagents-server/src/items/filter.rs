@@ -9,7 +9,14 @@ use crate::error::{ApiError, Result};
 pub(super) fn read(query: &mut Query, filter: Value) -> Result<()> {
     match filter {
         Value::Null => Ok(()),
-        Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| add_condition(query, field, wanted)),
+        Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| {
+            // Read as a path, a name with dots would not find its field.
+            if field.contains('.') && !wanted.is_null() && !compares(&wanted) {
+                query.fields.insert(field, wanted);
+                return Ok(());
+            }
+            add_condition(query, field, wanted)
+        }),
         other => Err(ApiError::invalid(format!("`filter` must be an object of fields, not {}", kind(&other)))),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use deepagents_core::interrupt::{ActionRequests, Decision};
+use deepagents_core::interrupt::{ActionRequest, ActionRequests, Decision};
 use deepagents_core::journal::{LogPosition, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
-use deepagents_core::state::{MessagesChannel, Schema, State};
+use deepagents_core::state::{MessagesChannel, Schema, State, Update};
 use serde_json::Value;
 
 use super::breakpoints::Breakpoints;
@@ -18,8 +18,9 @@ use crate::wire::{open_calls, open_interrupts, read_resume, read_update, take};
 
 impl RunCreate {
     /// Rejects a run that cannot be carried out, such as one with an unreadable input or with decisions that do not fit
-    /// the pending interrupts.
-    pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
+    /// the pending interrupts. Returns the position of the checkpoint that the request addresses, if it is an earlier
+    /// one.
+    pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<Option<LogPosition>> {
         if let Some(url) = &self.webhook {
             app.webhooks.check(url)?;
         }
@@ -56,16 +57,38 @@ impl RunCreate {
             }
         }
         if let (Some(update), Some(position), Some(thread)) =
-            (self.update().filter(|_| self.only_updates()), earlier, thread)
+            (self.update().filter(|_| self.is_about_state() && !self.ends()), earlier, thread)
         {
             let info = app.thread(thread).await?;
             let threads = app.threads_of(&info)?;
-            // Where work is left, messages wait for it.
-            if !has_next(app, &info, earlier).await? {
-                threads.check_update(thread, position, None, read_update(threads.schema(), update)?).await?;
+            let update = read_update(threads.schema(), update)?;
+            // Where work is left, messages wait for it, but results are added at once.
+            if has_next(app, &info, earlier).await? {
+                check_results(&threads.state_at(thread, position).await?, results_of_thread(&update)?)?;
+            } else if self.only_updates() {
+                threads.check_update(thread, position, None, update).await?;
             }
         }
-        Ok(())
+        Ok(earlier)
+    }
+
+    /// Removes the checkpoint from the request, in all three places where clients may give it.
+    pub(super) fn remove_checkpoint(&mut self) {
+        (self.checkpoint, self.checkpoint_id) = (None, None);
+        let configurable = self.config.as_mut().and_then(|config| config.get_mut("configurable"));
+        if let Some(configurable) = configurable.and_then(Value::as_object_mut) {
+            configurable.remove("checkpoint_id");
+        }
+    }
+
+    /// Whether the request contains a result of a call.
+    pub(crate) fn sends_result(&self, call: &str) -> bool {
+        let given = self.input.iter().chain(self.update()).filter_map(|channels| channels.get("messages"));
+        let mut messages = given.flat_map(|all| all.as_array().map_or(std::slice::from_ref(all), Vec::as_slice));
+        messages.any(|message| {
+            let fields = message.get("kwargs").or_else(|| message.get("data")).unwrap_or(message);
+            fields.get("tool_call_id").is_some_and(|id| id == call)
+        })
     }
 
     /// Rejects a tool result for which no call waits. Models refuse such a result, so it must not enter the
@@ -73,27 +96,7 @@ impl RunCreate {
     async fn reject_orphan_results(&self, app: &App, schema: &Schema, thread: Option<&str>) -> Result<()> {
         let Some(input) = &self.input else { return Ok(()) };
         let given = read_update(schema, input)?;
-        let mut waiting: Option<Vec<&str>> = None;
-        let mut of_thread = Vec::new();
-        for (at, op) in given.get::<MessagesChannel>().flatten().enumerate() {
-            let message = match op {
-                MessageOp::Put(message) => message,
-                // Nothing of the thread is left that a result could belong to.
-                MessageOp::RemoveAll => {
-                    (waiting, of_thread) = (Some(Vec::new()), Vec::new());
-                    continue;
-                }
-                _ => continue,
-            };
-            match (&**message, &mut waiting) {
-                (Message::Assistant(answer), waiting) => *waiting = Some(answer.call_ids().collect()),
-                (Message::Tool(result), None) => of_thread.push((at, result)),
-                (Message::Tool(result), Some(calls)) => {
-                    take(calls, &result.call_id).ok_or_else(|| orphan(at, result))?;
-                }
-                _ => {}
-            }
-        }
+        let of_thread = results_of_thread(&given)?;
         let (Some((first, result)), Some(thread)) = (of_thread.first(), thread) else {
             return of_thread.first().map_or(Ok(()), |(at, result)| Err(orphan(*at, result)));
         };
@@ -109,16 +112,48 @@ impl RunCreate {
                 None => return Err(orphan(*first, result)),
             },
         };
-        let open = open_calls(&state).map(|(_, open)| open).unwrap_or_default();
-        let mut waiting: Vec<&str> = open.iter().map(|call| call.id).collect();
-        for (at, result) in of_thread {
-            let replaces = state.messages().by_id(&result.id).is_some();
-            if !replaces && take(&mut waiting, &result.call_id).is_none() {
-                return Err(orphan(at, result));
-            }
-        }
-        Ok(())
+        check_results(&state, of_thread)
     }
+}
+
+/// Returns the results in an update that must belong to calls of the thread, each with its place. Rejects one that
+/// follows an answer of the update without such a call.
+fn results_of_thread(given: &Update) -> Result<Vec<(usize, &ToolMessage)>> {
+    let mut waiting: Option<Vec<&str>> = None;
+    let mut of_thread = Vec::new();
+    for (at, op) in given.get::<MessagesChannel>().flatten().enumerate() {
+        let message = match op {
+            MessageOp::Put(message) => message,
+            // Nothing of the thread is left that a result could belong to.
+            MessageOp::RemoveAll => {
+                (waiting, of_thread) = (Some(Vec::new()), Vec::new());
+                continue;
+            }
+            _ => continue,
+        };
+        match (&**message, &mut waiting) {
+            (Message::Assistant(answer), waiting) => *waiting = Some(answer.call_ids().collect()),
+            (Message::Tool(result), None) => of_thread.push((at, result)),
+            (Message::Tool(result), Some(calls)) => {
+                take(calls, &result.call_id).ok_or_else(|| orphan(at, result))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(of_thread)
+}
+
+/// Rejects results for which no call of a state waits.
+fn check_results(state: &State, results: Vec<(usize, &ToolMessage)>) -> Result<()> {
+    let open = open_calls(state).map(|(_, open)| open).unwrap_or_default();
+    let mut waiting: Vec<&str> = open.iter().map(|call| call.id).collect();
+    for (at, result) in results {
+        let replaces = state.messages().by_id(&result.id).is_some();
+        if !replaces && take(&mut waiting, &result.call_id).is_none() {
+            return Err(orphan(at, result));
+        }
+    }
+    Ok(())
 }
 
 fn orphan(at: usize, result: &ToolMessage) -> ApiError {
@@ -148,13 +183,20 @@ pub(super) async fn parse_decisions(
     if earlier.is_some() {
         // The thread asks the same questions anew after it has gone back, with other ids.
         let now = state_at(app, info, None).await?.action_requests();
-        let pairs = asked.action_requests().into_iter().zip(now);
-        let same = pairs.filter(|(then, now)| (&then.call.path, then.call.index) == (&now.call.path, now.call.index));
-        let ids: HashMap<String, String> = same.map(|(then, now)| (then.id, now.id)).collect();
+        let same = |then: &ActionRequest, now: &ActionRequest| {
+            let of = |one: &ActionRequest| (one.call.path.clone(), one.call.index);
+            of(then) == of(now) && (&then.tool, &then.asked_at) == (&now.tool, &now.asked_at)
+        };
+        let asked_anew = asked.action_requests().into_iter().filter_map(|then| {
+            let now = now.iter().find(|now| same(&then, now))?;
+            Some((then.id, now.id.clone()))
+        });
+        let ids: HashMap<String, String> = asked_anew.collect();
         for (id, _) in &mut answers {
-            if let Some(now) = ids.get(id) {
-                id.clone_from(now);
-            }
+            let now = ids.get(id).ok_or_else(|| {
+                ApiError::invalid("the thread has changed since the checkpoint was addressed: its question is gone")
+            })?;
+            id.clone_from(now);
         }
     }
     Ok(answers)

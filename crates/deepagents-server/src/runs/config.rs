@@ -8,6 +8,11 @@ use crate::error::{ApiError, Result};
 const PLACE: [&str; 7] =
     ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id", "assistant_id"];
 
+/// Whether a configuration key locates the thread, or is one of LangGraph's own.
+pub(super) fn is_of_place(key: &str) -> bool {
+    PLACE.contains(&key) || key.starts_with("__")
+}
+
 /// Copies `configurable` to the context and the context to `configurable`: `context` is the newer name of the same
 /// values.
 pub(crate) fn mirror_context(
@@ -19,8 +24,7 @@ pub(crate) fn mirror_context(
     }
     let configured = config.as_ref().and_then(|config| config.get("configurable")).and_then(Value::as_object);
     let mut configured = configured.cloned().unwrap_or_default();
-    let of_place = |key: &str| PLACE.contains(&key) || key.starts_with("__");
-    let own: Map<String, Value> = configured.clone().into_iter().filter(|(key, _)| !of_place(key)).collect();
+    let own: Map<String, Value> = configured.clone().into_iter().filter(|(key, _)| !is_of_place(key)).collect();
     match context {
         Some(given) if !given.is_empty() => {
             if !own.is_empty() && own != *given {

@@ -198,9 +198,12 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> R
         let from = record.from.unwrap_or(info.end);
         *followed = Some(Projector::new(app, run, from, record.kwargs.shows_state()).await?);
     }
-    match prepare(app, run, &record, &info, begun).await? {
-        Prepared::Run(input) => work(app, run, &record, begun, *input, followed).await,
-        Prepared::Resolved(state) => Ok(Attempt::Ended(Ending::Resolved(state))),
+    match prepare(app, run, &record, &info, begun).await {
+        Ok(Prepared::Run(input)) => work(app, run, &record, begun, *input, followed).await,
+        Ok(Prepared::Resolved(state)) => Ok(Attempt::Ended(Ending::Resolved(state))),
+        // Somebody changes the thread at this moment.
+        Err(error) if error.is_conflict() => Ok(Attempt::Owned),
+        Err(error) => Err(error),
     }
 }
 

@@ -8,7 +8,7 @@ use deepagents::RunInput;
 use deepagents_core::agent::{RewindPlan, ThreadAccess};
 use deepagents_core::error::Error as CoreError;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
-use deepagents_core::journal::{LogPosition, Record, RunStatus, ThreadInfo};
+use deepagents_core::journal::{LogEntry, LogPosition, Record, RunStatus, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
@@ -44,8 +44,9 @@ pub(super) async fn prepare(
 ) -> Result<Prepared> {
     let (create, threads) = (&record.kwargs, app.threads_of(info)?);
     // If the start of a resumed run is in the log, so are its messages and limits.
-    let in_log = begun && is_in_log(app, run, info).await?;
-    let untouched = run.record().from.is_none_or(|from| info.end <= from);
+    let since = log_since(app, run, info).await?;
+    let in_log = begun && since.iter().any(|entry| begins(run, &entry.record));
+    let untouched = since.is_empty();
     let earlier = match create.checkpoint().filter(|_| create.is_about_state()) {
         Some(checkpoint) => earlier_position(app, info, checkpoint).await?,
         None => None,
@@ -65,7 +66,9 @@ pub(super) async fn prepare(
     // There may be no work to resume.
     let only_changes = create.only_updates() && !begun && !has_work(app, info, earlier).await?;
     let read = if only_changes { read_update } else { read_other_channels };
-    if let Some(position) = earlier.filter(|_| untouched) {
+    // An earlier attempt may have gone back already.
+    let went_back = |to| since.iter().any(|entry| matches!(entry.record, Record::Rewind { to: at, .. } if at == to));
+    if let Some(position) = earlier.filter(|position| !went_back(*position)) {
         let target = update.as_ref().map(|update| read(threads.schema(), update)).transpose()?;
         let target = target.unwrap_or_else(Update::none);
         let plan = async |_, _| Ok::<_, CoreError>(RewindPlan { left: Update::none(), target });
@@ -229,15 +232,19 @@ fn in_effect(mut ops: Vec<MessageOp>) -> Vec<MessageOp> {
     kept
 }
 
-/// Whether the log contains the start of a run that an earlier process began.
-async fn is_in_log(app: &App, run: &LiveRun, info: &ThreadInfo) -> Result<bool> {
+/// Returns what the log has since a run began, in this process or an earlier one.
+async fn log_since(app: &App, run: &LiveRun, info: &ThreadInfo) -> Result<Vec<LogEntry>> {
     let from = run.record().from.unwrap_or(info.end);
-    if info.end <= from {
-        return Ok(false);
+    Ok(if info.end <= from { Vec::new() } else { app.journal.read(&info.id, from..info.end).await? })
+}
+
+/// Whether a record starts or resumes a run. A change of the state is logged as a run of its own.
+fn begins(run: &LiveRun, record: &Record) -> bool {
+    match record {
+        Record::RunStarted { run: started, .. } => *started == run.id,
+        Record::RunResumed { .. } => true,
+        _ => false,
     }
-    let since = app.journal.read(&info.id, from..info.end).await?;
-    let begins = |record: &Record| matches!(record, Record::RunStarted { .. } | Record::RunResumed { .. });
-    Ok(since.iter().any(|entry| begins(&entry.record)))
 }
 
 /// Returns a title from the first message, if the agent has a note and the thread has no title yet.

@@ -8,6 +8,7 @@ use deepagents_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::config::is_of_place;
 use super::create::{RunCreate, Strategy};
 use super::open;
 use crate::app::App;
@@ -119,12 +120,13 @@ impl RunRecord {
         })
     }
 
-    /// Returns the metadata of what the run produces: its own, and its plain configurable values.
+    /// Returns the metadata of what the run produces: its own, and its plain configurable values except keys of an API.
     pub(crate) fn shown_metadata(&self) -> Map<String, Value> {
         let configured = self.kwargs.config.as_ref().and_then(|config| config.get("configurable"));
         let configured = configured.and_then(Value::as_object).cloned().unwrap_or_default();
-        let plain = |(_, value): &(String, Value)| value.is_string() || value.is_number() || value.is_boolean();
-        configured.into_iter().filter(plain).chain(self.metadata.clone()).collect()
+        let plain = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
+        let shown = |(key, value): &(String, Value)| plain(value) && key != "api_key" && !is_of_place(key);
+        configured.into_iter().filter(shown).chain(self.metadata.clone()).collect()
     }
 
     /// Returns the tags that the client gave the run.

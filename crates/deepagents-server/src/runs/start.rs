@@ -47,7 +47,7 @@ pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCr
 /// Rejects a run without a thread that could never be accepted.
 pub(super) async fn check(app: &App, body: &RunCreate) -> Result<()> {
     let assistant = assistant_of(app, &body.assistant_id).await?;
-    body.check(app, &assistant.graph_id, None).await
+    body.check(app, &assistant.graph_id, None).await.map(drop)
 }
 
 /// A run request with its thread and assistant.
@@ -104,7 +104,11 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
         None if !stateless => found(app, &id).await?,
         existing => existing,
     };
-    body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
+    let earlier = body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
+    if earlier.is_none() && body.is_about_state() {
+        // Earlier runs may change the thread before this one begins, and it must not undo what they do.
+        body.remove_checkpoint();
+    }
     admit(app, &id, existing.is_some(), body.multitask_strategy.unwrap_or_default()).await?;
     let known = json!({"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id});
     let known = known.as_object().cloned().unwrap_or_default();

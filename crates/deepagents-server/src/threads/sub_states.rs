@@ -26,7 +26,11 @@ pub(super) fn fill_in<'a>(app: &'a App, info: &'a ThreadInfo, state: &'a mut Val
         for task in state.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten() {
             let namespace = task.get("checkpoint").and_then(|at| at.get("checkpoint_ns")).and_then(Value::as_str);
             let Some(namespace) = namespace.map(str::to_owned) else { continue };
-            let mut below = sub_state(app, info, &namespace).await?;
+            let mut below = match sub_state(app, info, &namespace).await {
+                // Pruning has removed the agent's own part of the log.
+                Err(error) if error.is_not_found() => continue,
+                below => below?,
+            };
             fill_in(app, info, &mut below).await?;
             set(task, "state", below);
             set(task, "checkpoint", Value::Null);

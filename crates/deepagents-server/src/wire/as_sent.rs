@@ -4,6 +4,7 @@ use deepagents_core::message::{Block, MediaSource, Message};
 use serde_json::{Map, Value, json};
 
 use super::message::content;
+use super::message_input::role_name;
 use crate::json::set;
 
 /// Texts longer than this, in bytes, are stored by reference.
@@ -15,8 +16,9 @@ const BLOCK: &str = "__block__";
 pub(super) fn keep_original(wire: &Value, message: Message) -> Message {
     let Message::User(mut said) = message else { return message };
     let mut kept = Map::new();
-    let role = wire.get("role").or_else(|| wire.get("type")).and_then(Value::as_str);
-    if matches!(role, Some("system" | "developer")) {
+    let text = |key: &str| wire.get(key).and_then(Value::as_str);
+    let role = text("role").or_else(|| text("type")).map(role_name);
+    if matches!(role, Some("system" | "developer" | "System")) {
         kept.insert("type".to_owned(), "system".into());
     }
     for key in ["name", "additional_kwargs", "response_metadata"] {

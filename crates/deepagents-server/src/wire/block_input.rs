@@ -14,9 +14,17 @@ enum Read {
     Unknown,
 }
 
+/// Whose message a block is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Person,
+    /// A model or a tool.
+    Agent,
+}
+
 /// Parses the content of a message of a person. Blocks of unknown types are left out; the message keeps them as sent.
 pub(super) fn user_blocks(value: &Value) -> Result<Vec<Block>, String> {
-    blocks(value, |read, _| match read {
+    blocks(value, Sender::Person, |read, _| match read {
         Read::Block(block) => Some(block),
         Read::Call(_) | Read::Unknown => None,
     })
@@ -31,7 +39,7 @@ pub(super) fn answer_blocks(value: &Value, calls: &[Block]) -> Result<Vec<Block>
         _ => None,
     };
     let known: Vec<Option<String>> = calls.iter().map(id_of).collect();
-    blocks(value, |read, value| match read {
+    blocks(value, Sender::Agent, |read, value| match read {
         Read::Block(block) => Some(block),
         Read::Call(call) => (!known.contains(&id_of(&call))).then_some(call),
         Read::Unknown => Some(Block::ProviderItem(ProviderBlock { native: ProviderItem::new(value.clone()) })),
@@ -42,27 +50,27 @@ pub(super) fn answer_blocks(value: &Value, calls: &[Block]) -> Result<Vec<Block>
 pub(super) fn result_blocks(value: &Value) -> Result<Vec<Block>, String> {
     match value {
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => Ok(vec![Block::text(value.to_string())]),
-        _ => blocks(value, |read, value| match read {
+        _ => blocks(value, Sender::Agent, |read, value| match read {
             Read::Block(block) => Some(block),
             Read::Call(_) | Read::Unknown => Some(Block::text(value.to_string())),
         }),
     }
 }
 
-fn blocks(value: &Value, take: impl Fn(Read, &Value) -> Option<Block>) -> Result<Vec<Block>, String> {
+fn blocks(value: &Value, sender: Sender, take: impl Fn(Read, &Value) -> Option<Block>) -> Result<Vec<Block>, String> {
     match value {
         Value::Null => Ok(Vec::new()),
         Value::String(text) if text.is_empty() => Ok(Vec::new()),
         Value::String(text) => Ok(vec![Block::text(text.as_str())]),
         Value::Array(blocks) => {
-            let all = blocks.iter().map(|value| Ok(take(read(value)?, value)));
+            let all = blocks.iter().map(|value| Ok(take(read(value, sender)?, value)));
             all.filter_map(Result::transpose).collect()
         }
         _ => Err("content must be a string or a list of blocks".to_owned()),
     }
 }
 
-fn read(value: &Value) -> Result<Read, String> {
+fn read(value: &Value, sender: Sender) -> Result<Read, String> {
     let Value::Object(block) = value else {
         return Ok(value.as_str().map_or(Read::Unknown, |text| Read::Block(Block::text(text))));
     };
@@ -98,11 +106,18 @@ fn read(value: &Value) -> Result<Read, String> {
             let file =
                 || text("file_id").map(|id| media(MediaKind::Image, String::new(), MediaSource::FileId(id.into())));
             let image = url.map(|url| media_at(MediaKind::Image, url)).or_else(file);
-            Read::Block(Block::Media(image.ok_or("an image block needs `image_url`")?))
+            match image {
+                None if sender == Sender::Agent => Read::Unknown,
+                image => Read::Block(Block::Media(image.ok_or("an image block needs `image_url`")?)),
+            }
         }
         "input_audio" => input_audio(block).map_or(Read::Unknown, |audio| Read::Block(Block::Media(audio))),
         "image" | "audio" | "video" | "file" | "media" | "document" | "input_file" | "text-plain" => {
-            Read::Block(Block::Media(medium(kind, block)?))
+            match medium(kind, block) {
+                // Providers have forms of their own, which a client only sends back; documents may have parts.
+                Err(_) if sender == Sender::Agent || kind == "document" => Read::Unknown,
+                found => Read::Block(Block::Media(found?)),
+            }
         }
         _ => Read::Unknown,
     })

@@ -45,6 +45,11 @@ fn read(value: &Value) -> Result<MessageOp, String> {
     })
 }
 
+/// Returns the role that a name stands for, which may be that of a class of LangChain.
+pub(super) fn role_name(name: &str) -> &str {
+    name.strip_suffix("MessageChunk").or_else(|| name.strip_suffix("Message")).unwrap_or(name)
+}
+
 /// Unwraps a message in LangChain's serialised object format, taking the role from its class, or in its stored format,
 /// a type with data. Other messages are returned as they are.
 fn flat(value: &Value) -> Cow<'_, Value> {
@@ -196,7 +201,7 @@ impl Wire {
     fn read(self) -> Result<MessageOp, String> {
         let role = self.role.as_deref().or(self.kind.as_deref()).ok_or("a message needs `role`")?;
         let id = self.id.unwrap_or_default();
-        let role = role.strip_suffix("MessageChunk").or_else(|| role.strip_suffix("Message")).unwrap_or(role);
+        let role = role_name(role);
         let missing = || "a message needs `content`".to_owned();
         Ok(MessageOp::Put(Arc::new(match role {
             "user" | "human" | "Human" => {

@@ -1,10 +1,17 @@
 //! Commands that address an earlier checkpoint, such as that of the branch on a person's screen.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use deepagents::models::scripted::Turn;
+use deepagents::{Journal, MemoryJournal};
+use deepagents_core::journal::{Claim, Record, RecordUpdate};
+use deepagents_core::state::Update;
+use deepagents_core::store::MemoryStore;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Client, roles, say, serve};
+use crate::support::{Client, agent, roles, say, serve_on, until};
 
 struct Branches {
     client: Client,
@@ -16,9 +23,14 @@ struct Branches {
 impl Branches {
     /// Creates a thread whose first call was rejected and whose second one, a trip to Rome, waits.
     async fn begin(then: &[&str]) -> Self {
+        Self::begin_on(Arc::new(MemoryJournal::new()), then).await
+    }
+
+    async fn begin_on(journal: Arc<dyn Journal>, then: &[&str]) -> Self {
         let book = |city: &str| Turn::call("book", json!({"city": city}));
         let turns = [book("Oslo"), Turn::text("Left it."), book("Rome")];
-        let client = serve(turns.into_iter().chain(then.iter().map(|text| Turn::text(*text))).collect()).await;
+        let turns = turns.into_iter().chain(then.iter().map(|text| Turn::text(*text))).collect();
+        let client = serve_on(agent(turns, journal.clone()), journal, Arc::new(MemoryStore::default())).await;
         let id = client.thread().await;
         client.post(&format!("/threads/{id}/runs/wait"), say("book Oslo")).await;
         let first = client.get(&format!("/threads/{id}/state")).await;
@@ -125,4 +137,38 @@ async fn a_message_sent_to_an_earlier_question_waits_with_it() {
     assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["args"]["city"], "Oslo", "{values}");
     let values = branches.wait(&json!({"resume": {"decisions": [{"type": "approve"}]}}), None).await;
     assert_eq!(texts(&values), ["book Oslo", "", "booked Oslo", "note", "Booked."], "{values}");
+}
+
+#[tokio::test]
+async fn a_decision_waits_for_the_owner_of_the_thread_and_still_decides_the_addressed_call() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let branches = Branches::begin_on(journal.clone(), &["Booked."]).await;
+    let id = &branches.id;
+    let fence = journal.claim(id, Claim::new("another", Duration::from_secs(600))).await.unwrap();
+    let command = told(&json!({"resume": {"decisions": [{"type": "approve"}]}}), Some(&branches.first["checkpoint"]));
+    let run = branches.client.post(&format!("/threads/{id}/runs"), command).await;
+    let path = format!("/threads/{id}/runs/{}", run["run_id"].as_str().unwrap());
+    until(async || branches.client.get(&path).await["status"] != "pending").await;
+    // The owner adds something before the run can go back.
+    let end = journal.threads().get(id).await.unwrap().unwrap().end;
+    let nothing = Record::StateUpdated { update: RecordUpdate::Live(Update::none()) };
+    journal.append(id, fence, end, vec![nothing]).await.unwrap();
+    journal.release(id, fence).await.unwrap();
+    let values = branches.client.get(&format!("{path}/join")).await;
+    assert_eq!(texts(&values), ["book Oslo", "", "booked Oslo", "Booked."], "{values}");
+}
+
+#[tokio::test]
+async fn a_result_without_a_call_at_the_addressed_question_is_refused_and_the_thread_stays_as_it_is() {
+    let branches = Branches::begin(&[]).await;
+    let path = format!("/threads/{}/runs/wait", branches.id);
+    let orphan = json!({"messages": [{"role": "tool", "tool_call_id": "none", "content": "x"}]});
+    let approve = json!({"decisions": [{"type": "approve"}]});
+    for command in [json!({"update": orphan}), json!({"update": orphan, "resume": approve})] {
+        let body = told(&command, Some(&branches.first["checkpoint"]));
+        let (status, answer) = branches.client.send(Method::POST, &path, &body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+        let state = branches.state().await;
+        assert_eq!(state["interrupts"][0]["value"]["action_requests"][0]["args"]["city"], "Rome", "{state}");
+    }
 }

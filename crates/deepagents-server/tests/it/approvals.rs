@@ -29,26 +29,35 @@ async fn a_wrong_number_of_decisions_is_rejected_and_the_right_one_then_works() 
 
 #[tokio::test]
 async fn a_second_answer_to_one_question_leaves_the_thread_unchanged() {
-    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
-    let id = client.thread().await;
-    client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
-    // Both are accepted while the interrupt is pending.
-    let answer = json!({"assistant_id": "agent", "after_seconds": 1, "command": {"resume": {"decisions": [{"type": "approve"}]}}});
-    let first = client.post(&format!("/threads/{id}/runs"), answer.clone()).await;
-    let second = client.post(&format!("/threads/{id}/runs"), answer).await;
-    for run in [&first, &second] {
-        client.get(&format!("/threads/{id}/runs/{}/join", run["run_id"].as_str().unwrap())).await;
+    for by_checkpoint in ["", "checkpoint", "checkpoint_id", "config"] {
+        let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
+        let id = client.thread().await;
+        client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
+        // Both are accepted while the interrupt is pending.
+        let mut answer = json!({"assistant_id": "agent", "after_seconds": 1, "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+        let newest = client.get(&format!("/threads/{id}/state")).await["checkpoint"].clone();
+        match by_checkpoint {
+            "checkpoint" => answer["checkpoint"] = newest,
+            "checkpoint_id" => answer["checkpoint_id"] = newest["checkpoint_id"].clone(),
+            "config" => answer["config"] = json!({"configurable": newest}),
+            _ => {}
+        }
+        let first = client.post(&format!("/threads/{id}/runs"), answer.clone()).await;
+        let second = client.post(&format!("/threads/{id}/runs"), answer).await;
+        for run in [&first, &second] {
+            client.get(&format!("/threads/{id}/runs/{}/join", run["run_id"].as_str().unwrap())).await;
+        }
+        let thread = client.get(&format!("/threads/{id}")).await;
+        assert_eq!((&thread["status"], &thread["error"]), (&json!("idle"), &Value::Null), "{thread}");
+        assert_eq!(roles(&thread["values"]), ["human", "ai", "tool", "ai"]);
+        let status = async |run: &Value| {
+            client.get(&format!("/threads/{id}/runs/{}", run["run_id"].as_str().unwrap())).await["status"].clone()
+        };
+        let mut ends = [status(&first).await, status(&second).await].map(|status| status.to_string());
+        // Either may be due first.
+        ends.sort_unstable();
+        assert_eq!(ends, ["\"error\"", "\"success\""], "{by_checkpoint}");
     }
-    let thread = client.get(&format!("/threads/{id}")).await;
-    assert_eq!((&thread["status"], &thread["error"]), (&json!("idle"), &Value::Null), "{thread}");
-    assert_eq!(roles(&thread["values"]), ["human", "ai", "tool", "ai"]);
-    let status = async |run: &Value| {
-        client.get(&format!("/threads/{id}/runs/{}", run["run_id"].as_str().unwrap())).await["status"].clone()
-    };
-    let mut ends = [status(&first).await, status(&second).await].map(|status| status.to_string());
-    // Either may be due first.
-    ends.sort_unstable();
-    assert_eq!(ends, ["\"error\"", "\"success\""]);
 }
 
 #[tokio::test]

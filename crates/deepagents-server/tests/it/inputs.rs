@@ -177,3 +177,25 @@ async fn a_call_rejected_by_the_user_is_not_a_tools_update() {
     assert_eq!(told.len(), 1, "{frames:?}");
     assert_eq!(told[0]["messages"][0]["content"], "booked Oslo");
 }
+
+#[tokio::test]
+async fn media_in_a_form_of_its_provider_and_system_messages_by_class_are_taken_and_shown_as_sent() {
+    let client = serve(vec![Turn::text("Fine.")]).await;
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let parts = json!({"type": "document", "source": {"type": "content", "content": [text("a")]}});
+    let bedrock = json!({"type": "document", "document": {"format": "pdf", "name": "d"}});
+    let image = json!({"type": "image", "source": {"type": "elsewhere"}});
+    let messages = json!([
+        {"role": "user", "content": [text("read"), parts, bedrock]},
+        {"role": "assistant", "content": [text("Look."), image]},
+        {"type": "SystemMessage", "content": "be brief"},
+        {"role": null, "type": "system", "content": "be kind"},
+        {"role": "user", "content": "go on"},
+    ]);
+    let body = json!({"assistant_id": "agent", "input": {"messages": messages}});
+    let (status, values) = client.send(Method::POST, "/runs/wait", &body).await;
+    assert_eq!(status, StatusCode::OK, "{values}");
+    assert_eq!(values["messages"][0]["content"], messages[0]["content"], "{values}");
+    let types: Vec<&Value> = values["messages"].as_array().unwrap().iter().map(|message| &message["type"]).collect();
+    assert_eq!(types, ["human", "ai", "system", "system", "human", "ai"], "{values}");
+}

@@ -126,7 +126,7 @@ async fn a_store_filter_compares_nested_objects_field_by_field_and_numbers_by_va
     let store = Arc::new(MemoryStore::default());
     let journal: Arc<dyn Journal> = Arc::new(deepagents::MemoryJournal::new());
     let client = serve_on(agent(vec![], journal.clone()), journal, store).await;
-    let value = json!({"meta": {"lang": "en", "n": 1.0, "in": {"a": 1, "b": 2}}, "n": 1.0, "dotted": {"a.b": 1}});
+    let value = json!({"meta": {"lang": "en", "n": 1.0, "in": {"a": 1, "b": 2}}, "n": 1.0, "dotted": {"a.b": 1}, "e.mail": "a", "e.n": 2, "e.in": {"x": 1}});
     let item = json!({"namespace": ["a"], "key": "k", "value": value});
     assert!(client.send(Method::PUT, "/store/items", &item).await.0.is_success());
     for (filter, found) in [
@@ -138,6 +138,10 @@ async fn a_store_filter_compares_nested_objects_field_by_field_and_numbers_by_va
         (json!({"n": 1}), 1),
         (json!({"n": 2}), 0),
         (json!({"dotted": {"a.b": 1}}), 1),
+        (json!({"e.mail": "a"}), 1),
+        (json!({"e.mail": "b"}), 0),
+        (json!({"e.n": 2}), 1),
+        (json!({"e.in": {"x": 1}}), 1),
     ] {
         let body = json!({"namespace_prefix": ["a"], "filter": filter});
         let items = client.post("/store/items/search", body).await["items"].as_array().unwrap().len();

@@ -283,14 +283,21 @@ async fn a_call_that_an_input_supersedes_has_its_result_in_the_stream_of_that_in
     assert_eq!(results.len(), 1, "{all:?}");
     assert_eq!((&results[0]["name"], &results[0]["status"]), (&json!("book"), &json!("error")));
     // What a client sends is not returned to it.
-    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Fine.")]).await;
-    let thread = client.thread().await;
-    let waiting = client.post(&format!("/threads/{thread}/runs/wait"), say("book")).await;
-    let call = &waiting["messages"][1]["tool_calls"][0]["id"];
-    let mut body = json!({"assistant_id": "agent", "stream_mode": ["messages-tuple"]});
-    body["input"] = json!({"messages": [{"role": "tool", "tool_call_id": call, "content": "by hand"}]});
-    let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
-    assert!(all.iter().all(|(_, data)| data[0]["type"] != "tool"), "{all:?}");
+    for place in ["input", "command"] {
+        let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Fine.")]).await;
+        let thread = client.thread().await;
+        let waiting = client.post(&format!("/threads/{thread}/runs/wait"), say("book")).await;
+        let call = &waiting["messages"][1]["tool_calls"][0]["id"];
+        let given = json!({"messages": [{"role": "tool", "tool_call_id": call, "content": "by hand"}]});
+        let mut body = json!({"assistant_id": "agent", "stream_mode": ["messages-tuple"]});
+        body[place] = if place == "input" { given } else { json!({"update": given}) };
+        let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+        assert!(all.iter().all(|(_, data)| data[0]["type"] != "tool"), "{place}: {all:?}");
+        let state = client.get(&format!("/threads/{thread}/state")).await;
+        assert_eq!(state["values"]["messages"][2]["content"], "by hand", "{place}: {state}");
+        let answers = all.iter().any(|(name, data)| name == "messages" && data[0]["content"] != "");
+        assert!(place == "command" || answers, "{all:?}");
+    }
 }
 
 #[tokio::test]
@@ -299,16 +306,19 @@ async fn messages_and_checkpoints_in_streams_carry_the_runs_tags_and_metadata() 
     let thread = client.thread().await;
     let mut body = say("hi");
     body["metadata"] = json!({"mine": 1});
-    body["config"] = json!({"tags": ["a"], "configurable": {"user": "u1"}});
+    let kept = json!({"user": "u1", "api_key": "k", "__own": "o", "checkpoint_map": "m"});
+    body["config"] = json!({"tags": ["a"], "configurable": kept});
     body["stream_mode"] = json!(["messages-tuple", "checkpoints"]);
     let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
-    for (name, metadata) in all.iter().filter_map(|(name, data)| match name.as_str() {
-        "messages" => Some((name, &data[1])),
-        "checkpoints" => Some((name, &data["metadata"])),
-        _ => None,
-    }) {
-        assert_eq!((&metadata["mine"], &metadata["user"]), (&json!(1), &json!("u1")), "{name} {metadata}");
-        assert!(name == "checkpoints" || metadata["tags"] == json!(["a"]), "{metadata}");
+    for name in ["messages", "checkpoints"] {
+        let found: Vec<&Value> = all.iter().filter(|(of, _)| of == name).map(|(_, data)| data).collect();
+        assert!(!found.is_empty(), "{name}: {all:?}");
+        for metadata in found.iter().map(|data| if name == "messages" { &data[1] } else { &data["metadata"] }) {
+            assert_eq!((&metadata["mine"], &metadata["user"]), (&json!(1), &json!("u1")), "{name} {metadata}");
+            assert!(name == "checkpoints" || metadata["tags"] == json!(["a"]), "{metadata}");
+            let left_out = ["api_key", "__own", "checkpoint_map"].map(|key| metadata.get(key));
+            assert_eq!(left_out, [None; 3], "{name} {metadata}");
+        }
     }
 }
 

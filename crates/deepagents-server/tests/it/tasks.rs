@@ -227,3 +227,17 @@ async fn the_recursion_limit_applies_to_each_agent_by_itself() {
     let values = client.post("/runs/wait", body).await;
     assert_eq!(values["messages"].as_array().unwrap().last().unwrap()["content"], "Done.", "{values}");
 }
+
+#[tokio::test]
+async fn the_state_of_a_thread_that_was_pruned_while_its_sub_agent_waits_has_no_state_of_it() {
+    let delegate = Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}));
+    let client = serving(vec![delegate, Turn::call("book", json!({"city": "Oslo"}))]).await;
+    let thread = client.thread().await;
+    client.post(&format!("/threads/{thread}/runs/wait"), say("go")).await;
+    client.post("/threads/prune", json!({"thread_ids": [thread], "strategy": "keep_latest"})).await;
+    let path = format!("/threads/{thread}/state?subgraphs=true");
+    let (status, state) = client.send(Method::GET, &path, &json!({})).await;
+    assert_eq!(status.as_u16(), 200, "{state}");
+    let task = &state["tasks"][0];
+    assert!(task["state"].is_null() && task["checkpoint"]["checkpoint_ns"].is_string(), "{state}");
+}

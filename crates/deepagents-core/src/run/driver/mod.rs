@@ -89,10 +89,11 @@ impl Driver {
         setting: Setting,
     ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
         let (input, parts) = (*input, agent);
+        let is_main = setting.above.is_none() && matches!(setting.place, Place::Main);
         let above = setting.above.or_else(|| input.above.clone());
         let budget =
             BudgetTracker::new(above, input.budget.clone(), &parts.budget).tracked_under(setting.tracked_under);
-        let of_main = setting.root.as_ref().and_then(|main| main.agent_calls);
+        let of_main = setting.root.as_ref().and_then(|main| main.calls_of_started_agents());
         let shared = Arc::new(Shared {
             thread: input.thread.clone(),
             agent_calls: input.agent_calls.or(of_main),
@@ -107,7 +108,7 @@ impl Driver {
         let own = own_limit(&input);
         let is_below = matches!(setting.place, Place::Below(_));
         let max_model_calls = match shared.agent_calls {
-            Some(limit) => limit.min(own.unwrap_or(if is_below { parts.max_model_calls } else { u32::MAX })),
+            Some(limit) => limit.min(own.unwrap_or(if is_main { u32::MAX } else { parts.max_model_calls })),
             None => own.unwrap_or(parts.max_model_calls),
         };
         let mut driver = Box::new(Self {

@@ -190,6 +190,7 @@ impl Driver {
             }
             self.answer_open_calls(left, &mut input.messages)?;
         }
+        self.keep_agent_calls();
         self.take_undelivered();
         self.clear_structured()?;
         // Answers in the input count as turns too, because calls of two turns must not share an identity.
@@ -202,6 +203,21 @@ impl Driver {
         }
         self.log_step();
         self.flush().await
+    }
+
+    /// Stores the limit that applies to each agent of the run, or takes the one that an earlier process stored.
+    fn keep_agent_calls(&mut self) {
+        if !self.is_main() {
+            return;
+        }
+        match (self.shared.agent_calls, self.machine.agent_calls()) {
+            (Some(given), _) => self.machine.set_agent_calls(Some(given)),
+            (None, Some(earlier)) => {
+                // Cannot be set already: a run begins once.
+                let _ = self.shared.earlier_agent_calls.set(earlier);
+            }
+            (None, None) => {}
+        }
     }
 
     fn run_and_time(&self) -> (String, String) {

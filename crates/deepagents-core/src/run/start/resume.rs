@@ -36,6 +36,7 @@ impl Driver {
                 let after = if answered { Node::Model } else { Node::Tools };
                 let mut machine = Machine::after(after, left.turns, self.max_model_calls);
                 machine.set_budget_state(budget_state);
+                machine.set_agent_calls(left.machine.as_ref().and_then(Machine::agent_calls));
                 left.machine = Some(machine);
                 self.resume_budget(&left);
                 if stop == FinishReason::StepLimit {
@@ -109,8 +110,12 @@ impl Driver {
         }
         if let Some(calls) = self.shared.agent_calls {
             let limit = self.machine.calls().saturating_add(calls);
-            self.machine.set_limit(own_limit.map_or(limit, |own| own.min(limit)));
+            // A sub-agent has a limit of its own, also in the background.
+            let is_main = self.is_main() && self.log.root.is_empty();
+            let own = own_limit.or_else(|| (!is_main).then_some(self.shared.agent.max_model_calls));
+            self.machine.set_limit(own.map_or(limit, |own| own.min(limit)));
         }
+        self.keep_agent_calls();
         if has_calls_under_way(&self.machine) {
             (self.open, self.children) = (left.open, left.children);
         } else {

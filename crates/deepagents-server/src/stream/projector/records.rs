@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::Projector;
 use crate::error::Result;
+use crate::runs::LiveRun;
 use crate::stream::checkpoint::{ReachedCheckpoint, next_tasks, start_task};
 use crate::stream::event::{Kind, RunEnd};
 use crate::stream::task::{Changes, TaskEnd};
@@ -167,7 +168,9 @@ impl Projector {
     /// Handles a result that no call returned: of a middleware, or one which says that the call was not made. Results
     /// that a client sent are not shown to it.
     fn result_added(&mut self, path: &[String], result: &ToolMessage) {
-        let is_sent = self.view(path).checkpoints.has_begun() && !result.is_synthetic;
+        // A resumed run adds what its client sent beside what its middlewares add.
+        let sends = |run: &LiveRun| path.is_empty() && run.record().kwargs.sends_result(&result.call_id);
+        let is_sent = !result.is_synthetic && (self.view(path).checkpoints.has_begun() || sends(&self.run));
         if is_sent || !self.results.insert(result.id.clone()) {
             return;
         }
