@@ -30,7 +30,10 @@ fn decoded(content: Vec<Block>, stop: Option<String>, reported: Value) -> Result
 /// Returns the number of tokens that were written to the cache for an hour.
 fn written_for_an_hour(reported: &Value) -> u64 {
     let details = reported.get("cacheDetails").and_then(Value::as_array).into_iter().flatten();
-    details.filter(|detail| text(detail.get("ttl")) == "1h").map(|detail| count(detail, "inputTokens")).sum()
+    details
+        .filter(|detail| text(detail.get("ttl")) == "1h")
+        .map(|detail| count(detail, "inputTokens"))
+        .fold(0, u64::saturating_add)
 }
 
 fn unread(word: &str) -> ModelError {

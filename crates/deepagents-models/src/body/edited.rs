@@ -34,9 +34,13 @@ fn text_of(item: &Value) -> Option<Vec<&str>> {
 
 /// Returns the readable reasoning of an item, in parts.
 fn thought_of(item: &Value) -> Option<Vec<&str>> {
-    let whole = item.get("thinking").or_else(|| item.pointer("/reasoningContent/reasoningText/text"));
-    if let Some(whole) = whole.or_else(|| item.get("text")) {
-        return Some(vec![whole.as_str()?]);
+    let fields = ["thinking", "reasoning_content", "reasoning", "text"].iter().find_map(|key| item.get(*key));
+    match fields.or_else(|| item.pointer("/reasoningContent/reasoningText/text")) {
+        Some(Value::String(whole)) => return Some(vec![whole]),
+        Some(parts) => return texts(parts),
+        // The texts of details that came alone are not part of the block's text.
+        None if item.get("reasoning_details").is_some() => return Some(Vec::new()),
+        None => {}
     }
     let summary = item.get("summary").and_then(texts).filter(|parts| !parts.concat().is_empty());
     summary.or_else(|| texts(item.get("content")?))
@@ -86,12 +90,17 @@ mod tests {
             json!({"type": "reasoning", "summary": [], "content": [{"text": "One.\n\nTwo."}]}),
             json!({"reasoningContent": {"reasoningText": {"text": "One.\n\nTwo."}}}),
             json!({"text": "One.\n\nTwo.", "thought": true, "thoughtSignature": "S"}),
+            json!({"type": "thinking", "thinking": [{"type": "text", "text": "One. "}, {"type": "reference"}, {"text": "Two."}]}),
+            json!({"reasoning_content": "One. Two."}),
+            json!({"reasoning": "One. Two.", "reasoning_details": [{"type": "reasoning.text", "text": "One. Two."}]}),
         ];
         let thought = |text: &str| Block::Reasoning(Reasoning { text: text.into(), native: None });
         for item in &items {
             assert!(!is_edited(&thought("One.\n\nTwo."), item) && is_edited(&thought("One."), item), "{item}");
         }
         assert!(!is_edited(&thought(""), &json!({"type": "reasoning", "summary": []})), "no text is readable");
+        let details = json!({"reasoning_details": [{"type": "reasoning.text", "text": "One."}]});
+        assert!(!is_edited(&thought(""), &details) && is_edited(&thought("Two."), &details), "details alone");
     }
 
     #[test]

@@ -36,10 +36,9 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
                 last = Some(answer);
                 let own = is_from(answer, origin);
                 let mut parts = assistant(answer, own)?;
-                // The model's own unsigned calls are sent back unchanged, but a rebuilt one may have lost a signature.
-                let first_call = answer.content.iter().find(|block| as_call(block).is_some());
-                let is_rebuilt = first_call.is_some_and(|call| own_item(call, own).is_none());
-                if origin.model.contains("gemini-3") && (is_rebuilt || answer.origin.as_ref() != Some(origin)) {
+                // Any unsigned first call is marked: a rebuilt one may have lost its signature, and models that sign
+                // their calls reject it without one.
+                if origin.model.contains("gemini-3") {
                     sign_first_call(&mut parts);
                 }
                 if !parts.is_empty() {

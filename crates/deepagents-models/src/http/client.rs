@@ -34,9 +34,10 @@ pub(crate) struct ClientKind {
 
 /// HTTP clients shared by all models of a registry, so that they share connections.
 ///
-/// At most 1,000 requests of models are sent to a host at once; others wait for their turn, before their timeouts begin.
-/// A call counts until its stream has ended or is dropped. So with a small limit, do not make another call to the same
-/// host while you read a stream. Over HTTP/2, a connection carries at most 100 requests.
+/// At most 1,000 requests of models are sent to a host at once; others wait for their turn, before their timeouts begin,
+/// except token counts and lists of models, whose timeouts include the wait. A call counts until its stream has ended or
+/// is dropped. So with a small limit, do not make another call to the same host while you read a stream. Over HTTP/2, a
+/// connection carries at most 100 requests.
 /// [`Registry::pool`](crate::Registry::pool) sets the pool of all models.
 ///
 /// ```

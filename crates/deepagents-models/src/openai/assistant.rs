@@ -94,8 +94,9 @@ fn content_item(block: &Block) -> Option<&Value> {
 fn part(block: &Block) -> Option<Part<'_>> {
     match block {
         Block::Text(text) if !text.text.is_empty() => Some(Part::Text(TextPart::new(&text.text, None))),
-        Block::Reasoning(thought) => Some(Part::Verbatim(match &thought.native {
-            Some(native) => Cow::Borrowed(native.value()),
+        // Only messages of this service have parts.
+        Block::Reasoning(thought) => Some(Part::Verbatim(match own_item(block, true) {
+            Some(native) => Cow::Borrowed(native),
             None => Cow::Owned(thinking_item(&thought.text)),
         })),
         _ => content_item(block).map(|item| Part::Verbatim(Cow::Borrowed(item))),
@@ -123,10 +124,10 @@ fn own_fields<'a>(blocks: &'a [Block], dialect: &Dialect) -> OwnFields<'a> {
         let object = value.as_object().into_iter().flatten();
         object.map(|(name, value)| (name.as_str(), OwnField::Verbatim(value)))
     };
-    let thought = blocks.iter().find_map(|block| if let Block::Reasoning(b) = block { Some(b) } else { None });
-    if let (Some(thought), ReasoningForm::Field(field)) = (thought, dialect.reasoning) {
-        match &thought.native {
-            Some(native) if native.value().is_object() => fields.extend(verbatim(native.value())),
+    let thought = blocks.iter().find_map(|block| if let Block::Reasoning(b) = block { Some((block, b)) } else { None });
+    if let (Some((block, thought)), ReasoningForm::Field(field)) = (thought, dialect.reasoning) {
+        match own_item(block, true) {
+            Some(native) if native.is_object() => fields.extend(verbatim(native)),
             _ => fields.push((field, OwnField::Text(&thought.text))),
         }
     }

@@ -105,6 +105,17 @@ async fn a_streamed_answer_is_read_and_sent_back_block_by_block() {
     assert_eq!(body["toolConfig"]["tools"][0]["toolSpec"]["name"], "f", "calls are refused where no tool is named");
 }
 
+#[tokio::test]
+async fn impossible_counts_of_cached_tokens_do_not_fail_an_answer() {
+    let details = json!([{"ttl": "1h", "inputTokens": u64::MAX}, {"ttl": "1h", "inputTokens": u64::MAX}]);
+    let mut events_sent = answer();
+    let last = events_sent.len() - 1;
+    events_sent[last].1["usage"]["cacheDetails"] = details;
+    let server = Server::start([stream(&events_sent)]).await;
+    let model = Bedrock::new(NOVA, config(&server)).unwrap();
+    assert_eq!(output(&events(&model, ModelRequest::new("x")).await).usage.cache_write_hour, u64::MAX);
+}
+
 /// The signature of a received request, computed from its whole body, and the one it carries.
 fn signatures(seen: &Seen) -> (String, String) {
     let lines: Vec<(&str, &str)> = seen.head.lines().filter_map(|line| line.split_once(": ")).collect();

@@ -353,6 +353,25 @@ fn references_in_a_thought_are_sent_back_in_place() {
 }
 
 #[test]
+fn changed_reasoning_is_sent_back_with_its_change_and_without_the_services_own_form() {
+    let thinking = json!([{"type": "text", "text": "Key k."}, {"type": "reference", "reference_ids": [3]}]);
+    let detail = json!({"type": "reasoning.text", "index": 0, "text": "Key k.", "signature": "S"});
+    let cases = [
+        ("mistral", json!({"content": [{"type": "thinking", "thinking": thinking}]})),
+        ("openrouter", json!({"reasoning": "Key k.", "reasoning_details": [detail]})),
+        ("custom", json!({"reasoning": "Key k."})),
+    ];
+    for (dialect, delta) in cases {
+        let mut output = decode(dialect, &streamed(&[delta, json!({"content": "Done."})], Some("stop")));
+        let Block::Reasoning(thought) = &mut output.message.content[0] else { panic!("no reasoning") };
+        assert!(thought.native.is_some(), "{dialect}");
+        thought.text = "Key [hidden].".to_owned();
+        let back = sent_back(dialect, &output).to_string();
+        assert!(back.contains("Key [hidden].") && !back.contains("Key k."), "{back}");
+    }
+}
+
+#[test]
 fn a_custom_tool_call_is_invalid_and_is_sent_back_unchanged() {
     let call = json!({"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}});
     let pieces = [

@@ -96,7 +96,7 @@ fn an_id_from_the_model_is_also_sent_with_the_result() {
         Message::Assistant(output.message),
         result("given", "f", "y"),
     ]));
-    assert_eq!(sent["contents"][1]["parts"][0], call);
+    assert_eq!(sent["contents"][1]["parts"][0]["functionCall"], call["functionCall"]);
     assert_eq!(sent["contents"][2]["parts"][0]["functionResponse"]["id"], "given");
 }
 
@@ -219,6 +219,19 @@ fn unsigned_calls_are_marked_for_models_that_require_signatures() {
     let older = Gemini::new("gemini-2.5-pro", ModelConfig::default()).unwrap();
     let sent: Value = serde_json::from_slice(&older.request_body(&request).unwrap()).unwrap();
     assert_eq!(sent["contents"][1]["parts"][0].get("thoughtSignature"), None);
+}
+
+#[test]
+fn the_models_own_unsigned_call_is_marked_too_and_a_signed_one_is_kept() {
+    let unsigned = json!({"functionCall": {"id": "given", "name": "f", "args": {}}});
+    let mut signed = unsigned.clone();
+    signed["thoughtSignature"] = json!("S");
+    for (part, signature) in [(unsigned, "skip_thought_signature_validator"), (signed, "S")] {
+        let output = decode(&piece(&[part], Some("STOP")).to_string());
+        let history = vec![Message::user("x"), Message::Assistant(output.message), result("given", "f", "1")];
+        let part = body(&ModelRequest::new(history))["contents"][1]["parts"][0].clone();
+        assert_eq!((&part["thoughtSignature"], &part["functionCall"]["id"]), (&json!(signature), &json!("given")));
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use deepagents_core::run::Budget;
 use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
 
-use super::DeepAgentBuilder;
+use super::{DeepAgentBuilder, FILESYSTEM};
+use crate::middleware::filesystem::EditTool;
 use crate::middleware::subagents::DelegationLimits;
 use crate::subagents::{ModelSpec, SubAgentSpec};
 use crate::workspace::Workspace;
@@ -73,6 +74,24 @@ impl DeepAgentBuilder {
             tools.retain(|tool| names.contains(&tool.spec().name));
         }
         Ok((tools, only))
+    }
+
+    /// Returns the edit tool of a sub-agent, if its profile does not choose. Approvals and other rules go by the names of
+    /// tools, so a bound one has no edit tool that this agent lacks.
+    pub(super) fn edit_tool_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<Option<EditTool>, String> {
+        // A list of tools or a `Filesystem` of the caller decides which tools there are.
+        if !bound || self.files.tools.is_some() || self.has_own(FILESYSTEM) {
+            return Ok(spec.edit_tool.or(self.files.edit_tool));
+        }
+        let name = self.model.as_ref().map(|model| model.name()).unwrap_or_default();
+        let profile = self.profiles.of_agent(name, self.profile.clone()).map_err(|error| error.to_string())?;
+        let above = self.files.edit_tool.or(profile.config.edit_tool).unwrap_or_default();
+        match spec.edit_tool {
+            Some(own) if own != above && above != EditTool::Both => {
+                Err("its `edit_tool` would give it a tool that this agent does not have".to_owned())
+            }
+            own => Ok(own.or(Some(above))),
+        }
     }
 
     /// Returns the workspace of a sub-agent.

@@ -221,7 +221,7 @@ impl DeepAgentBuilder {
         if has_own_window(below.model.as_ref(), self.model.as_ref()) {
             below.summarization = below.summarization.for_other_model();
         }
-        below.files.edit_tool = spec.edit_tool.or(below.files.edit_tool);
+        below.files.edit_tool = self.edit_tool_for(spec, bound)?;
         if let Some(summarization) = &spec.summarization {
             below.summarization = summarization.over(below.summarization).map_err(|error| error.to_string())?;
         }

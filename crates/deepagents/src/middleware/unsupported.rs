@@ -1,5 +1,7 @@
 //! Media that a model does not support or that a provider refuses.
 
+mod notes;
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -9,6 +11,9 @@ use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, Me
 use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
 use deepagents_core::model::{ModelError, ModelProfile, ModelRequest};
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
+
+use crate::shared::agent_key;
+use notes::{NoteCache, Reasons, with_notes};
 
 const PDF: &str = "application/pdf";
 
@@ -32,9 +37,9 @@ const PDF: &str = "application/pdf";
 /// let agent = Agent::builder(model).middleware(UnsupportedContent::default()).build()?;
 /// # Ok::<(), deepagents::BuildError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct UnsupportedContent {
-    _private: (),
+    notes: NoteCache,
 }
 
 impl Middleware for UnsupportedContent {
@@ -61,7 +66,9 @@ impl Middleware for UnsupportedContent {
             }
             kind_rejected(media, &profile).map(|kind| note(media, kind, tool_of(message)))
         };
-        if let Some(messages) = with_notes(&request.messages, note_on) {
+        let reasons = Reasons::new(&profile, refused.map_or(0, BTreeSet::len));
+        let key = agent_key(next.cx().run_id(), next.cx());
+        if let Some(messages) = self.notes.with_notes(key, &request.messages, reasons, note_on) {
             request.messages = messages;
         }
         for block in &mut request.system {
@@ -130,42 +137,6 @@ async fn without_media(
         Err(error) if is_invalid(&error) => Err(first),
         Err(error) => Err(error),
     }
-}
-
-/// Returns the messages with notes in place of the media for which there is one, or `None` if there are none.
-fn with_notes(messages: &Messages, note_on: impl Fn(&Message, &Media) -> Option<String>) -> Option<Messages> {
-    if !messages.has_media() {
-        return None;
-    }
-    let noted = |message: &Message, block: &Block| match block {
-        Block::Media(media) => note_on(message, media),
-        _ => None,
-    };
-    let affected = |message: &Message| {
-        !matches!(message, Message::Assistant(_))
-            && message.content().iter().any(|block| noted(message, block).is_some())
-    };
-    if !messages.iter().any(|message| affected(message)) {
-        return None;
-    }
-    let change = |message: &Arc<Message>| {
-        if !affected(message) {
-            return message.clone();
-        }
-        let mut changed = Message::clone(message);
-        let content = match &mut changed {
-            Message::User(m) => &mut m.content,
-            Message::Tool(m) => &mut m.content,
-            _ => return message.clone(),
-        };
-        for block in content {
-            if let Some(note) = noted(message, block) {
-                *block = Block::text(note);
-            }
-        }
-        Arc::new(changed)
-    };
-    Some(messages.iter().map(change).collect())
 }
 
 /// Returns the name of the tool whose result a message is.

@@ -4,10 +4,11 @@ use deepagents::channels::AgentsMetadata;
 use deepagents::core::model::ChatModel;
 use deepagents::fs::permissions::{AccessMode as RuleMode, Operation, Permissions, Rule};
 use deepagents::fs::{LocalBackend, StateBackend};
-use deepagents::middleware::filesystem::Filesystem;
+use deepagents::middleware::filesystem::{EditTool, Filesystem, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{ModelConfig, Registry};
+use deepagents::profile::{ProfileConfig, Profiles};
 use deepagents::subagents::{RemoteAccess, SubAgentSpec};
 use deepagents::{
     Decision, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, ModelRequest,
@@ -279,12 +280,44 @@ async fn rules_that_would_not_bind_the_file_tools_are_rejected() {
 #[tokio::test]
 async fn a_file_can_choose_the_tool_that_edits_files() {
     let model = delegating("x", [Turn::text("Looked.")]);
-    let agent = DeepAgent::builder().model(model.clone()).agents_from(["/agents"]).build().unwrap();
+    let both = FilesystemOptions { edit_tool: Some(EditTool::Both), ..FilesystemOptions::default() };
     let file = "---\ndescription: d\nedit_tool: apply_patch\n---\n";
-    agent.invoke(RunInput::new("Main.").update(files([("/agents/x.md", file)]))).await.unwrap();
+    run(&model, &[("/agents/x.md", file)], |b| b.files(both)).await;
     let has = |at: usize, name: &str| model.requests()[at].tools.iter().any(|tool| tool.name == name);
-    assert_eq!((has(0, "edit_file"), has(0, "apply_patch")), (true, false));
+    assert_eq!((has(0, "edit_file"), has(0, "apply_patch")), (true, true));
     assert_eq!((has(1, "edit_file"), has(1, "apply_patch")), (false, true));
+}
+
+#[tokio::test]
+async fn a_file_cannot_choose_an_edit_tool_about_which_its_agents_approvals_say_nothing() {
+    let asked = ["edit_file", "write_file", "delete"];
+    let ask = asked.iter().fold(InterruptPolicy::new(), |asked, tool| asked.before(*tool, InterruptOn::any()));
+    for tool in ["apply_patch", "both"] {
+        let file = format!("---\ndescription: d\nedit_tool: {tool}\n---\n");
+        let given = [("/agents/x.md", file.as_str())];
+        let (listed, warnings) = load(&given, |b| b.interrupt_on(ask.clone()).journal(MemoryJournal::new())).await;
+        assert_eq!(listed, ["general-purpose"], "{tool}");
+        assert!(warnings[0].contains("a tool that this agent does not have"), "{warnings:?}");
+    }
+    let same = [("/agents/x.md", "---\ndescription: d\nedit_tool: edit_file\n---\n")];
+    let (listed, warnings) = load(&same, |b| b.interrupt_on(ask.clone()).journal(MemoryJournal::new())).await;
+    assert_eq!((listed, warnings), (vec!["general-purpose".to_owned(), "x".to_owned()], vec![]));
+}
+
+#[tokio::test]
+async fn the_profile_of_a_model_that_a_file_names_does_not_change_its_edit_tool() {
+    let small = ScriptedModel::rules().always(Turn::text("Small.")).build().with_name("house:small");
+    let (shared, mut registry, mut profiles) = (small.clone(), Registry::new(), Profiles::builtin());
+    registry.register("house", move |_: &str, _: ModelConfig| Ok(Arc::new(shared.clone()) as Arc<dyn ChatModel>));
+    let patches = ProfileConfig { edit_tool: Some(EditTool::ApplyPatch), ..ProfileConfig::default() };
+    profiles.register(small.name(), patches).unwrap();
+    let model = delegating("x", []);
+    let file = "---\ndescription: d\nmodel: house:small\n---\n";
+    let builder = DeepAgent::builder().model(model).models(registry).profiles(profiles).agents_from(["/agents"]);
+    let input = RunInput::new("Main.").update(files([("/agents/x.md", file)]));
+    builder.build().unwrap().invoke(input).await.unwrap();
+    let request = small.requests().remove(0);
+    assert!(names(&request).contains(&"edit_file") && !names(&request).contains(&"apply_patch"));
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

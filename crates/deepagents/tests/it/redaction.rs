@@ -311,6 +311,41 @@ async fn a_thread_is_checked_again_when_a_function_of_the_rules_is_another() {
     assert_eq!(outcome.unwrap().messages().get(0).unwrap().text(), "[REDACTED_CUSTOM] and [REDACTED_CUSTOM]");
 }
 
+#[tokio::test]
+async fn what_a_function_has_found_is_not_found_again_in_its_marks() {
+    let model = || ScriptedModel::rules().always(Turn::text("Fine.")).build();
+    let (looked, journal) = (Arc::new(Mutex::new(0)), Arc::new(MemoryJournal::new()));
+    let agent = |strategy: Strategy| {
+        let looked = looked.clone();
+        let capitals = Detector::function(move |text| {
+            *looked.lock().unwrap() += usize::from(text.contains("say "));
+            let (mut found, mut start) = (Vec::new(), 0);
+            for word in text.split(|c: char| !c.is_ascii_uppercase() && c != '_') {
+                found.extend((word.len() > 3).then_some(start..start + word.len()));
+                start += word.len() + 1;
+            }
+            found.extend(text.match_indices("hash").map(|(at, hash)| at..at + hash.len()));
+            found
+        });
+        let redaction = Redaction::new().with(capitals, strategy);
+        DeepAgent::builder().model(model()).redaction(redaction).journal(journal.clone()).build().unwrap()
+    };
+    let key = || Strategy::Hash(HashKey::new(*b"0123456789abcdef"));
+    for (thread, strategy) in [("redacted", Strategy::Redact), ("hashed", key())] {
+        let first = agent(strategy.clone());
+        let outcome = run(&first, RunInput::new("I say OAKS.").thread(thread)).await.0.unwrap();
+        let hidden = outcome.messages().get(0).unwrap().text();
+        assert!(!hidden.contains("OAKS"), "{hidden}");
+        let before = *looked.lock().unwrap();
+        run(&first, RunInput::new("Again.").thread(thread)).await.0.unwrap();
+        assert_eq!(*looked.lock().unwrap(), before, "the same agent does not check the thread again");
+        // As in another process.
+        let outcome = run(&agent(strategy), RunInput::new("Again.").thread(thread)).await.0.unwrap();
+        assert!(*looked.lock().unwrap() > before);
+        assert_eq!(outcome.messages().get(0).unwrap().text(), hidden);
+    }
+}
+
 fn all_of(redaction: Redaction) -> Redaction {
     redaction.output(true).tool_results(true)
 }

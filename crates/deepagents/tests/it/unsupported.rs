@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
-use deepagents::core::model::{ModelError, ModelProfile};
+use deepagents::core::model::{ModelError, ModelProfile, ModelRequest};
 use deepagents::fs::LocalBackend;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Block, DeepAgent, MemoryJournal, Message, RunInput, wrap_model_call};
@@ -169,6 +169,34 @@ async fn media_of_results_that_the_provider_refuses_are_left_out_of_this_and_lat
         .collect();
     let note = "[read_file: dot.png was not attached because the provider refused the request with it (image/png).]";
     assert_eq!(shown, ["", note, note], "the later run sends no media at all");
+}
+
+/// Returns whether each of these requests begins with the very messages of the one before, so that what was checked and
+/// encoded of them is used again.
+fn each_continues(requests: &[ModelRequest]) -> bool {
+    let shared = |pair: &[ModelRequest]| pair[1].messages.shared_with(&pair[0].messages.mark());
+    requests.windows(2).all(|pair| shared(pair) == pair[0].messages.len())
+}
+
+#[tokio::test]
+async fn requests_with_notes_continue_those_before_them() {
+    let list = || Turn::call("ls", json!({"path": "/"}));
+    let look = || Turn::call("read_file", json!({"file_path": "/dot.png"}));
+    let (_folder, backend, model) = picky([look(), list(), list(), list(), Turn::text("Done.")]);
+    let agent = DeepAgent::builder().model(model.clone()).backend(backend).build().unwrap();
+    agent.invoke("Look.").await.unwrap();
+    let requests = model.requests();
+    assert!(requests[1].messages.has_media() && requests.len() == 6);
+    assert!(each_continues(&requests[3..]), "the first one without the refused picture is another conversation");
+
+    let (_folder, backend, _) = picky([]);
+    let script = [list(), look(), list(), look(), list(), Turn::text("Done.")];
+    let model = ScriptedModel::new(script).with_profile(blind());
+    let agent = DeepAgent::builder().model(model.clone()).backend(backend).build().unwrap();
+    agent.invoke("Look.").await.unwrap();
+    let requests = model.requests();
+    assert!(each_continues(&requests[..2]) && each_continues(&requests[2..]) && requests.len() == 6);
+    assert!(requests.iter().all(|request| !request.messages.has_media()));
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use deepagents_core::message::{Block, Message};
 use serde_json::Value;
 
-use super::rules::{Found, RedactionBlocked, Rules};
+use super::rules::{RedactionBlocked, Rules};
+use super::span::Found;
 
 /// Returns the approximate size in bytes of the text in blocks.
 pub(super) fn bytes_of(blocks: &[Block]) -> usize {

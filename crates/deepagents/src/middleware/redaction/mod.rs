@@ -4,6 +4,7 @@ mod detector;
 mod messages;
 mod model;
 mod rules;
+mod span;
 mod stream;
 
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,8 @@ use deepagents_core::state::{ChannelSpec, MessagesChannel};
 use crate::digest::sha256_hex;
 use crate::shared::lock;
 use model::{Findings, RedactedModel};
-use rules::{Found, Rule, Rules, listed};
+use rules::{Rule, Rules, listed};
+use span::Found;
 use stream::StreamRedactor;
 
 pub use detector::{Detector, FunctionDetector};
@@ -150,12 +152,11 @@ impl Redaction {
     }
 
     /// Returns a fingerprint of the rules and of what is checked. A thread that was checked with other rules or an
-    /// older version is checked again. `None` if the rules contain a function, which may have changed: then every run
-    /// checks the thread again.
-    fn fingerprint(&self) -> Option<String> {
-        let rules = self.rules.fingerprint()?;
+    /// older version is checked again.
+    fn fingerprint(&self) -> String {
+        let rules = self.rules.fingerprint();
         let rules = format!("{DETECTORS_VERSION} {} {} {} {rules}", self.input, self.output, self.tool_results);
-        Some(sha256_hex(rules, 16))
+        sha256_hex(rules, 16)
     }
 
     /// Returns the place of a message if such messages are checked.
@@ -224,7 +225,7 @@ impl Middleware for Redaction {
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let (seen, by) = cx.get::<Redacted>();
         let fingerprint = self.fingerprint();
-        let from = if fingerprint.as_ref() == Some(&by) { seen } else { 0 };
+        let from = if fingerprint == by { seen } else { 0 };
         let is_meant = |message: &&Arc<Message>| self.place(message).is_some() && !message.id().is_empty();
         let given: Vec<Arc<Message>> = cx.messages().tail(from).filter(is_meant).cloned().collect();
         let bytes = given.iter().map(|message| messages::bytes_of(message.content())).sum();
@@ -242,7 +243,7 @@ impl Middleware for Redaction {
         });
         let (ops, found) = looked.await.map_err(Error::other)?;
         report_redaction(cx, RedactedPlace::History, found);
-        let output = HookOutput::set::<Redacted>((cx.messages().len(), fingerprint.unwrap_or_default()));
+        let output = HookOutput::set::<Redacted>((cx.messages().len(), fingerprint));
         Ok(if ops.is_empty() { output } else { HookOutput::update(output.update.with::<MessagesChannel>(ops)) })
     }
 

@@ -10,7 +10,8 @@ use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, Mod
 use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::messages::{bytes_of, redact_blocks};
-use super::rules::{Found, RedactionBlocked, Rules};
+use super::rules::{RedactionBlocked, Rules};
+use super::span::Found;
 use super::stream::StreamRedactor;
 use crate::shared::lock;
 

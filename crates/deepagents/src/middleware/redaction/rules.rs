@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::detector::{self, Detector};
+use super::span::{Found, Span, pass};
 
 /// Number of bytes of a hash that its mark shows.
 const HASH_BYTES: usize = 4;
@@ -69,12 +70,12 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Returns a fingerprint of the detector and strategy; `None` for a function, because two cannot be compared.
-    fn fingerprint(&self) -> Option<String> {
+    /// Returns a fingerprint of the detector and strategy.
+    fn fingerprint(&self) -> String {
         let sought = match &self.detector {
-            Detector::Pattern(expression) => expression.as_str(),
-            Detector::Function(_) => return None,
-            other => other.name(),
+            Detector::Pattern(expression) => Cow::Borrowed(expression.as_str()),
+            Detector::Function(function) => Cow::Owned(function.id()),
+            other => Cow::Borrowed(other.name()),
         };
         let strategy = match &self.strategy {
             Strategy::Redact => "redact".to_owned(),
@@ -83,15 +84,15 @@ impl Rule {
             // The key is a secret; the hash of a fixed word identifies it.
             Strategy::Hash(_) => self.replacement("fingerprint"),
         };
-        Some(format!("{:?}", (&self.name, sought, strategy)))
+        format!("{:?}", (&self.name, sought, strategy))
     }
 
     /// Returns the replacement that shows nothing of a value.
-    fn mark(&self) -> String {
+    pub(super) fn mark(&self) -> String {
         format!("[REDACTED_{}]", detector::upper(&self.name))
     }
 
-    fn replacement(&self, value: &str) -> String {
+    pub(super) fn replacement(&self, value: &str) -> String {
         match &self.strategy {
             Strategy::Redact | Strategy::Block => self.mark(),
             Strategy::Mask => detector::mask(&self.detector, value),
@@ -101,54 +102,29 @@ impl Rule {
                     mac.finalize().into_bytes()
                 });
                 let hex: String = digest.iter().flatten().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
-                format!("<{}_hash:{hex}>", self.name)
+                format!("{}{hex}>", self.hash_start())
             }
         }
     }
-}
 
-/// A part of a text to hide.
-struct Span<'a> {
-    at: Range<usize>,
-    /// The rules that found something in it; the first one decides how it is hidden.
-    rules: Vec<&'a Rule>,
-    /// Whether it is more than one match of the first rule.
-    is_merged: bool,
-}
-
-impl<'a> Span<'a> {
-    fn of(at: Range<usize>, rule: &'a Rule) -> Self {
-        Self { at, rules: vec![rule], is_merged: false }
+    fn hash_start(&self) -> String {
+        format!("<{}_hash:", self.name)
     }
 
-    /// Adds a match that overlaps it.
-    fn merge(&mut self, at: &Range<usize>, rule: &'a Rule) {
-        let is_known = self.rules.iter().any(|known| std::ptr::eq(*known, rule));
-        self.is_merged |= !is_known || at.end > self.at.end;
-        self.at.end = self.at.end.max(at.end);
-        if !is_known {
-            self.rules.push(rule);
+    /// Returns the ranges of the marks and hashes of this rule in a text.
+    fn marks_in(&self, text: &str) -> Vec<Range<usize>> {
+        let mut marks: Vec<_> = text.match_indices(&self.mark()).map(|(at, mark)| at..at + mark.len()).collect();
+        if matches!(self.strategy, Strategy::Hash(_)) {
+            let is_hash =
+                |rest: &str| rest.strip_suffix('>').is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+            let start = self.hash_start();
+            let starts = text.match_indices(&start).map(|(at, start)| (at, at + start.len()));
+            let whole = starts.map(|(at, hex)| (at, hex, hex + 2 * HASH_BYTES + 1));
+            let hashes = whole.filter(|&(_, hex, end)| text.get(hex..end).is_some_and(is_hash));
+            marks.extend(hashes.map(|(at, _, end)| at..end));
         }
+        marks
     }
-
-    /// Returns the replacement for the value, and counts what was found in it and what blocks it.
-    fn hide(&self, value: &str, found: &mut Found, blocked: &mut Found) -> String {
-        for rule in &self.rules {
-            *found.entry(rule.name.clone()).or_default() += 1;
-            if matches!(rule.strategy, Strategy::Block) {
-                *blocked.entry(rule.name.clone()).or_default() += 1;
-            }
-        }
-        // What the mask of one match leaves readable may be the secret of another.
-        let is_unsafe = self.is_merged && self.rules.iter().any(|rule| matches!(rule.strategy, Strategy::Mask));
-        let replacement = |rule: &&Rule| if is_unsafe { rule.mark() } else { rule.replacement(value) };
-        self.rules.first().map(replacement).unwrap_or_default()
-    }
-}
-
-/// Returns an error if something is blocked.
-fn pass(blocked: Found) -> Result<(), RedactionBlocked> {
-    if blocked.is_empty() { Ok(()) } else { Err(RedactionBlocked { found: blocked }) }
 }
 
 /// All rules.
@@ -159,14 +135,10 @@ pub(super) struct Rules {
     pub(super) max_match_bytes: usize,
 }
 
-/// Number of matches by kind.
-pub(super) type Found = BTreeMap<String, usize>;
-
 impl Rules {
-    /// Returns a fingerprint that differs for different rules; `None` if they cannot be compared with others.
-    pub(super) fn fingerprint(&self) -> Option<String> {
-        let rules = self.rules.iter().map(Rule::fingerprint).collect::<Option<Vec<_>>>()?;
-        Some(rules.join(" "))
+    /// Returns a fingerprint that differs for different rules.
+    pub(super) fn fingerprint(&self) -> String {
+        self.rules.iter().map(Rule::fingerprint).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the same rules, with matches redacted that would be blocked.
@@ -178,11 +150,25 @@ impl Rules {
         rules
     }
 
+    /// Returns the matches of a rule. Those of the application's detectors within a mark are left out: text that is
+    /// checked again would change each time.
+    fn matches(&self, rule: &Rule, text: &str) -> Vec<Range<usize>> {
+        let mut found = rule.detector.find(text);
+        if found.is_empty() || !rule.detector.is_custom() {
+            return found;
+        }
+        let mut marks: Vec<Range<usize>> = self.rules.iter().flat_map(|rule| rule.marks_in(text)).collect();
+        marks.sort_by_key(|mark| mark.start);
+        let before = |at: usize| marks.partition_point(|mark| mark.start <= at).checked_sub(1);
+        found.retain(|at| before(at.start).and_then(|index| marks.get(index)).is_none_or(|mark| at.end > mark.end));
+        found
+    }
+
     /// Returns the parts to hide, in order and without overlaps. Overlapping matches are merged, and the rule of the
     /// first one comes first, or of the longer if two start together.
     fn spans(&self, text: &str) -> Vec<Span<'_>> {
         let mut matches: Vec<(Range<usize>, &Rule)> =
-            self.rules.iter().flat_map(|rule| rule.detector.find(text).into_iter().map(move |at| (at, rule))).collect();
+            self.rules.iter().flat_map(|rule| self.matches(rule, text).into_iter().map(move |at| (at, rule))).collect();
         matches.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
         let mut apart: Vec<Span<'_>> = Vec::new();
         for (at, rule) in matches {

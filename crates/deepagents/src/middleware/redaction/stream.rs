@@ -1,7 +1,8 @@
 //! Redaction of streamed text.
 
 use super::detector::ends_word;
-use super::rules::{Found, RedactionBlocked, Rules};
+use super::rules::{RedactionBlocked, Rules};
+use super::span::Found;
 
 /// Number of held bytes up to which the text is checked again for each word.
 const SHORT_BYTES: usize = 1024;

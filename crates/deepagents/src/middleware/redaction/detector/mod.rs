@@ -40,7 +40,18 @@ pub enum Detector {
 
 /// A custom detection function; see [`Detector::function`].
 #[derive(Clone, Debug)]
-pub struct FunctionDetector(Shared<Find>);
+pub struct FunctionDetector {
+    find: Shared<Find>,
+    /// A random number that clones share, because two functions cannot be compared.
+    id: u128,
+}
+
+impl FunctionDetector {
+    /// Returns an id that no other function has, in any process.
+    pub(super) fn id(&self) -> String {
+        format!("{:032x}", self.id)
+    }
+}
 
 /// Letters and punctuation of scripts without spaces between words, for a regex character class. They end words, and
 /// are not part of an address, a number or a key.
@@ -102,10 +113,10 @@ impl Detector {
         Ok(Self::Pattern(Regex::new(expression)?))
     }
 
-    /// Detects the byte ranges that a function returns. Because two functions cannot be compared, every run checks the
-    /// whole thread again.
+    /// Detects the byte ranges that a function returns. Because two functions cannot be compared, a thread is checked
+    /// again when it continues with another detector than this one or its clones, such as in another process.
     pub fn function(find: impl Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'static) -> Self {
-        Self::Function(FunctionDetector(Shared(Arc::new(find))))
+        Self::Function(FunctionDetector { find: Shared(Arc::new(find)), id: fastrand::u128(..) })
     }
 
     /// Returns the name used in marks and events.
@@ -135,8 +146,8 @@ impl Detector {
             Self::Pattern(expression) => {
                 expression.find_iter(text).map(|found| found.range()).filter(|range| !range.is_empty()).collect()
             }
-            Self::Function(FunctionDetector(find)) => {
-                let ranges = find.0(text).into_iter();
+            Self::Function(function) => {
+                let ranges = function.find.0(text).into_iter();
                 ranges.filter(|range| !range.is_empty() && text.get(range.clone()).is_some()).collect()
             }
         }
