@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deepagents::core::agent::ThreadAccess;
 use deepagents::fs::permissions::{AccessMode, CommandRule, Operation, Permissions, Rule};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
-use deepagents::fs::{Backend, LocalBackend, ReadOnly};
+use deepagents::fs::{Backend, CompositeBackend, LocalBackend, ReadOnly, StateBackend};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::subagents::SubAgentSpec;
@@ -87,8 +87,11 @@ async fn protected_places_and_read_only_files_are_named_as_rules() {
     let files = LocalBackend::open(folder.path()).unwrap();
     let told = play(&[write("/.git/config")], |b| b.backend(files.clone())).await;
     assert_eq!(told, [("0.0".to_owned(), "reject".to_owned(), rule("protected place: /.git/config"))]);
-    let told = play(&[write("/a")], |b| b.backend(ReadOnly::new(Arc::new(files)))).await;
-    assert_eq!(told, [("0.0".to_owned(), "reject".to_owned(), rule("read-only: /a"))]);
+    // A file that cannot change, among others that can.
+    let fixed = ReadOnly::new(Arc::new(files));
+    let files = CompositeBackend::new(StateBackend::new()).route("/fixed".parse().unwrap(), fixed);
+    let told = play(&[write("/fixed/a")], |b| b.backend(files)).await;
+    assert_eq!(told, [("0.0".to_owned(), "reject".to_owned(), rule("read-only: /fixed/a"))]);
 }
 
 #[tokio::test]
