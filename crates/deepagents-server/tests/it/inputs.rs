@@ -1,4 +1,5 @@
 //! Run inputs in the formats of other servers' clients.
+#![allow(clippy::disallowed_methods, reason = "a skill is a file")]
 
 use std::sync::Arc;
 
