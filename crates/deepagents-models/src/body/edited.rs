@@ -9,7 +9,7 @@ use crate::args;
 /// counts as unchanged.
 pub(super) fn is_edited(block: &Block, item: &Value) -> bool {
     match block {
-        Block::Text(said) => text_of(item).is_some_and(|parts| parts.concat() != said.text),
+        Block::Text(text) => text_of(item).is_some_and(|parts| parts.concat() != text.text),
         // Providers separate the sections of a summary in different ways.
         Block::Reasoning(thought) => {
             thought_of(item).is_some_and(|parts| !letters(&parts.concat()).eq(letters(&thought.text)))
@@ -75,11 +75,11 @@ mod tests {
             json!({"type": "message", "content": [{"type": "output_text", "text": "Ro"}, {"type": "refusal", "refusal": "me."}]}),
             json!({"citationsContent": {"content": [{"text": "Rome."}], "citations": []}}),
         ];
-        let said = |text: &str| Block::Text(Text { text: text.into(), native: None });
+        let text = |text: &str| Block::Text(Text { text: text.into(), native: None });
         for item in &items {
-            assert!(!is_edited(&said("Rome."), item) && is_edited(&said("Turin."), item), "{item}");
+            assert!(!is_edited(&text("Rome."), item) && is_edited(&text("Turin."), item), "{item}");
         }
-        assert!(!is_edited(&said("Rome."), &json!({"audio": {"id": "a"}})), "an unknown form");
+        assert!(!is_edited(&text("Rome."), &json!({"audio": {"id": "a"}})), "an unknown form");
     }
 
     #[test]
