@@ -22,6 +22,7 @@
 
 mod approvals;
 mod artifacts;
+mod blocked;
 pub mod blocking;
 mod builder;
 mod call_error;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, MessageId, Messages};
-use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+use deepagents_core::middleware::{HookOutput, Middleware, ModelNext, ModelResponse};
 use deepagents_core::model::{ModelError, ModelProfile, ModelRequest};
+use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
 
 use crate::shared::agent_key;
@@ -86,6 +87,11 @@ impl Middleware for UnsupportedContent {
                 (answer, _) => answer,
             }
         }
+    }
+
+    async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
+        self.notes.forget(&agent_key(cx.run_id(), cx));
+        Ok(HookOutput::next())
     }
 }
 

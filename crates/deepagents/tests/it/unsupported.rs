@@ -1,9 +1,11 @@
 //! Media that a model does not support.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use deepagents::core::forward_model;
 use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
-use deepagents::core::model::{ModelError, ModelProfile, ModelRequest};
+use deepagents::core::model::{ChatModel, ModelError, ModelProfile, ModelRequest, model_fn};
 use deepagents::fs::LocalBackend;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Block, DeepAgent, MemoryJournal, Message, RunInput, wrap_model_call};
@@ -197,6 +199,33 @@ async fn requests_with_notes_continue_those_before_them() {
     let requests = model.requests();
     assert!(each_continues(&requests[..2]) && each_continues(&requests[2..]) && requests.len() == 6);
     assert!(requests.iter().all(|request| !request.messages.has_media()));
+}
+
+/// A model that takes no media, and keeps no requests.
+struct Blind<M>(M);
+
+impl<M: ChatModel> ChatModel for Blind<M> {
+    forward_model!([.0]; name, stream);
+
+    fn profile(&self) -> ModelProfile {
+        blind()
+    }
+}
+
+#[tokio::test]
+async fn an_agent_keeps_no_messages_of_runs_that_have_ended() {
+    let model = Blind(model_fn("blind", |_request| async { Ok("Not seen.") }));
+    let agent = DeepAgent::builder().model(model).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages([user(all()), Message::user("What is it?")])).await.unwrap();
+    let message = Arc::downgrade(outcome.messages().get(1).unwrap());
+    drop(outcome);
+    let gone = async {
+        while message.upgrade().is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+    drop(agent);
 }
 
 #[tokio::test]

@@ -47,8 +47,7 @@ pub struct FilesystemOptions {
     /// not restricted.
     pub allowed_prefixes: Vec<VPath>,
     /// The directory below which the harness keeps large results (`large_tool_results`) and the history of the
-    /// conversation (`conversation_history`); `/` by default. A `Summarization` made outside the
-    /// builder uses `/`.
+    /// conversation (`conversation_history`); `/` by default. A `Summarization` made outside the builder uses `/`.
     pub artifacts_root: VPath,
     /// Maximum number of matches of a `grep` call that does not say; 1,000 by default, `None` for no limit.
     pub grep_matches: Option<NonZeroUsize>,
@@ -109,7 +108,8 @@ pub enum EditTool {
     /// `edit_file`: replaces one text with another.
     #[default]
     EditFile,
-    /// `apply_patch`: applies a [`Patch`](super::Patch) to several files, in the format that OpenAI's models are trained on.
+    /// `apply_patch`: applies a [`Patch`](super::Patch) to several files, in the format that OpenAI's models are trained
+    /// on.
     ApplyPatch,
     /// Both.
     Both,

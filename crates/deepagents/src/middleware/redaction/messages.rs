@@ -3,8 +3,9 @@
 use deepagents_core::message::{Block, Message};
 use serde_json::Value;
 
-use super::rules::{RedactionBlocked, Rules};
+use super::rules::Rules;
 use super::span::Found;
+use crate::blocked::RedactionBlocked;
 
 /// Returns the approximate size in bytes of the text in blocks.
 pub(super) fn bytes_of(blocks: &[Block]) -> usize {

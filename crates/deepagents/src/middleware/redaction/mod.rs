@@ -19,15 +19,17 @@ use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel};
 
+use crate::blocked::listed;
 use crate::digest::sha256_hex;
 use crate::shared::lock;
 use model::{Findings, RedactedModel};
-use rules::{Rule, Rules, listed};
+use rules::{Rule, Rules};
 use span::Found;
 use stream::StreamRedactor;
 
+pub use crate::blocked::RedactionBlocked;
 pub use detector::{Detector, FunctionDetector};
-pub use rules::{HashKey, RedactionBlocked, Strategy};
+pub use rules::{HashKey, Strategy};
 
 /// Default maximum length in bytes of custom matches in streamed answers.
 const DEFAULT_MAX_MATCH_BYTES: usize = 256;

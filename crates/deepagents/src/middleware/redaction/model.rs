@@ -10,9 +10,10 @@ use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, Mod
 use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::messages::{bytes_of, redact_blocks};
-use super::rules::{RedactionBlocked, Rules};
+use super::rules::Rules;
 use super::span::Found;
 use super::stream::StreamRedactor;
+use crate::blocked::RedactionBlocked;
 use crate::shared::lock;
 
 /// The findings of one call, for the wrap that made it.

@@ -11,6 +11,7 @@ use sha2::Sha256;
 
 use super::detector::{self, Detector};
 use super::span::{Found, Span, pass};
+use crate::blocked::RedactionBlocked;
 
 /// Number of bytes of a hash that its mark shows.
 const HASH_BYTES: usize = 4;
@@ -45,20 +46,6 @@ impl fmt::Debug for HashKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HashKey(..)")
     }
-}
-
-/// An error: a text contains data that must not be passed on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this contains something that must not be passed on: {}", listed(.found))]
-#[non_exhaustive]
-pub struct RedactionBlocked {
-    /// Number of matches by kind, without the matches themselves.
-    pub found: BTreeMap<String, usize>,
-}
-
-/// Formats kinds with their numbers.
-pub(super) fn listed(found: &BTreeMap<String, usize>) -> String {
-    found.iter().map(|(kind, count)| format!("{kind} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
 /// A detector with its name and strategy.

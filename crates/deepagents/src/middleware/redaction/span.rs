@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::rules::{RedactionBlocked, Rule, Strategy};
+use super::rules::{Rule, Strategy};
+use crate::blocked::RedactionBlocked;
 
 /// Number of matches by kind.
 pub(super) type Found = BTreeMap<String, usize>;

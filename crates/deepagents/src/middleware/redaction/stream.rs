@@ -1,8 +1,9 @@
 //! Redaction of streamed text.
 
 use super::detector::ends_word;
-use super::rules::{RedactionBlocked, Rules};
+use super::rules::Rules;
 use super::span::Found;
+use crate::blocked::RedactionBlocked;
 
 /// Number of held bytes up to which the text is checked again for each word.
 const SHORT_BYTES: usize = 1024;

@@ -10,6 +10,7 @@ use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
 use deepagents_core::model::{ModelError, ModelOutput, ModelRequest, StopReason};
 
 use super::{Backoff, BackoffError};
+use crate::blocked::RedactionBlocked;
 use crate::shared::Shared;
 
 type RetryOn = dyn Fn(&Error) -> bool + Send + Sync;
@@ -108,13 +109,14 @@ impl ModelRetry {
     }
 }
 
-/// Returns `true` for an error of a middleware further in that says nothing about its kind. What `Redaction` blocks stays
+/// Returns `true` for an error of a middleware further in that says nothing about its kind. What redaction blocks stays
 /// blocked.
 fn is_unclassified(error: &Error) -> bool {
-    match error {
-        Error::Hook { middleware, source, .. } => middleware != "Redaction" && matches!(**source, Error::Other(_)),
-        error => matches!(error, Error::Other(_)),
-    }
+    let error = match error {
+        Error::Hook { source, .. } => source,
+        error => error,
+    };
+    matches!(error, Error::Other(source) if !source.is::<RedactionBlocked>())
 }
 
 impl Middleware for ModelRetry {

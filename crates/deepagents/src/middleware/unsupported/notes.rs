@@ -69,6 +69,11 @@ impl NoteCache {
         noted
     }
 
+    /// Drops the messages of an agent whose work is done.
+    pub(super) fn forget(&self, key: &str) {
+        drop(self.take(key));
+    }
+
     fn take(&self, key: &str) -> Option<Noted> {
         let mut kept = lock(&self.0);
         let at = kept.iter().position(|(known, _)| known == key)?;
