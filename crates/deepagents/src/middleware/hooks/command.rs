@@ -46,6 +46,13 @@ pub struct HookRun {
     pub answer: Result<HookAnswer, String>,
 }
 
+impl HookRun {
+    /// The outcome of a hook that could not be run.
+    pub(super) fn broken(hook: &Hook, problem: String) -> Self {
+        Self { command: hook.command().to_owned(), source: hook.source.to_string(), answer: Err(problem) }
+    }
+}
+
 /// Runs a hook to completion. An error of the hook blocks whatever it could have blocked, if its file says so.
 pub(super) async fn run(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> HookRun {
     let mut answer = answer(hook, input, mark, cancel).await;

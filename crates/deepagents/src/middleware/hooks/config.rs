@@ -40,6 +40,8 @@ pub struct Hook {
     pub(super) fail_closed: bool,
     pub(super) source: Arc<str>,
     pub(super) only_restricts: bool,
+    /// Whether it is given the conversation as a file.
+    pub(super) transcript: bool,
 }
 
 /// The action of a hook.
@@ -125,6 +127,8 @@ struct Entry {
     #[serde(default)]
     headers: BTreeMap<String, String>,
     secret_env: Option<String>,
+    #[serde(default)]
+    transcript: bool,
 }
 
 impl Entry {
@@ -212,7 +216,8 @@ impl Hooks {
                 for entry in group.hooks {
                     let entry: Entry =
                         serde_json::from_value(entry).map_err(|error| wrong(format!("a hook of {event}: {error}")))?;
-                    let (timeout, fail_closed) = (entry.timeout(event), entry.fail_closed);
+                    let (timeout, fail_closed, transcript) =
+                        (entry.timeout(event), entry.fail_closed, entry.transcript);
                     let action = match entry.action(shell, sender) {
                         Ok(action) => action,
                         Err(why) => {
@@ -221,18 +226,29 @@ impl Hooks {
                         }
                     };
                     let (matcher, source, only_restricts) = (pattern.clone(), source.clone(), false);
-                    all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source, only_restricts });
+                    all.hooks.push(Hook {
+                        event,
+                        matcher,
+                        action,
+                        timeout,
+                        fail_closed,
+                        source,
+                        only_restricts,
+                        transcript,
+                    });
                 }
             }
         }
         Ok(all)
     }
 
-    /// Removes the hooks' right to allow calls: where one allows a call, it counts as not having decided. For files of
-    /// other people than the agent's owner.
+    /// Removes the hooks' right to allow calls: where one allows a call, it counts as not having decided. They get no
+    /// transcript either. For files of other people than the agent's owner.
     #[must_use]
     pub fn only_restricting(mut self) -> Self {
-        self.hooks.iter_mut().for_each(|hook| hook.only_restricts = true);
+        for hook in &mut self.hooks {
+            (hook.only_restricts, hook.transcript) = (true, false);
+        }
         self
     }
 
@@ -290,6 +306,11 @@ impl Hook {
                 text.strip_prefix("^(?:").and_then(|text| text.strip_suffix(")$")).unwrap_or(text).to_owned()
             }
         }
+    }
+
+    /// Returns `true` if it asks for the conversation as a file (`"transcript": true`). Services cannot read it.
+    pub fn wants_transcript(&self) -> bool {
+        self.transcript && matches!(self.action, Action::Command(..))
     }
 
     /// Returns its time limit.

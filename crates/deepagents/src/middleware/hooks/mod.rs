@@ -18,6 +18,7 @@ mod lifecycle;
 mod names;
 mod runner;
 mod tools;
+mod transcript;
 
 use serde_json::Value;
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, HookRun};
-use super::{HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
+use super::{Hook, HookAnswer, HookEvent, HookPermission, Hooks, names, transcript, with_fields};
 use crate::shared::{Shared, agent_key, lock};
 
 /// Runs hooks: a middleware during runs, and an object to call for events outside of runs. Clones share their state.
@@ -48,6 +48,7 @@ pub(super) struct Inner {
     hooks: Hooks,
     pub(super) root: Option<PathBuf>,
     transcript: Option<PathBuf>,
+    transcripts: Option<PathBuf>,
     mode: Option<Shared<Mode>>,
     /// The state of threads.
     known: Arc<Mutex<RunnerState>>,
@@ -77,7 +78,9 @@ const MAX_CONTINUATIONS: u32 = 20;
 impl HookRunner {
     /// Creates a runner of these hooks.
     pub fn new(hooks: Hooks) -> Self {
-        Self { inner: Arc::new(Inner { hooks, root: None, transcript: None, mode: None, known: Arc::default() }) }
+        let (root, transcript, transcripts) = (None, None, None);
+        let inner = Inner { hooks, root, transcript, transcripts, mode: None, known: Arc::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -95,6 +98,14 @@ impl HookRunner {
     #[must_use]
     pub fn transcript(self, file: impl Into<PathBuf>) -> Self {
         self.change(|inner| inner.transcript = Some(file.into()))
+    }
+
+    /// Sets a directory for the conversations of threads, for hooks with `"transcript": true`. The file of a thread is
+    /// written before such a hook runs, and removed after the thread's `SessionEnd`. It has a line of JSON for each
+    /// message, as in Claude Code's transcripts. Other hooks cost nothing and are given no file.
+    #[must_use]
+    pub fn transcripts(self, directory: impl Into<PathBuf>) -> Self {
+        self.change(|inner| inner.transcripts = Some(directory.into()))
     }
 
     /// Sets the source of `permission_mode`; `default` if unset. Other values are `auto`, `plan` and
@@ -119,6 +130,17 @@ impl HookRunner {
     /// Runs the matching hooks of an event concurrently, with these input fields, and returns their outcomes in the
     /// order in which they are reduced. Common input fields are added if missing.
     pub async fn run(&self, event: HookEvent, fields: Value, cancel: CancellationToken) -> Vec<HookRun> {
+        self.run_for(event, fields, cancel, None).await
+    }
+
+    /// Runs hooks as part of a run, whose conversation they may ask for, or outside of one.
+    async fn run_for(
+        &self,
+        event: HookEvent,
+        fields: Value,
+        cancel: CancellationToken,
+        cx: Option<&Context>,
+    ) -> Vec<HookRun> {
         let mut input = json!({
             "hook_event_name": event.as_str(),
             "permission_mode": self.inner.mode.as_ref().map_or_else(|| "default".to_owned(), |mode| mode()),
@@ -134,10 +156,37 @@ impl HookRunner {
         if hooks.is_empty() {
             return Vec::new();
         }
-        let (input, cancel) = (&input, &cancel);
+        let with_transcript = match hooks.iter().any(Hook::wants_transcript) {
+            true => self.with_transcript(&input, cx).await,
+            false => Ok(Value::Null),
+        };
+        let (input, with_transcript, cancel) = (&input, &with_transcript, &cancel);
         let mark = format!("--{:032x}--", fastrand::u128(..));
         let mark = mark.as_str();
-        join_all(hooks.iter().map(|hook| command::run(hook, input, mark, cancel.clone()))).await
+        let runs = hooks.iter().map(|hook| async move {
+            let input = if hook.wants_transcript() { with_transcript.as_ref() } else { Ok(input) };
+            match input {
+                Ok(input) => command::run(hook, input, mark, cancel.clone()).await,
+                Err(problem) => HookRun::broken(hook, problem.clone()),
+            }
+        });
+        join_all(runs).await
+    }
+
+    /// Adds the file with the conversation to the input of hooks, after writing it in a run. Outside of a run, it is as
+    /// the last hook that asked for it saw it.
+    async fn with_transcript(&self, input: &Value, cx: Option<&Context>) -> Result<Value, String> {
+        let Some(directory) = &self.inner.transcripts else { return Ok(input.clone()) };
+        let file = match cx {
+            Some(cx) => transcript::write(directory, cx, self.inner.root.as_deref())
+                .await
+                .map_err(|error| format!("its transcript could not be written: {error}"))?,
+            None => match input.get("session_id").and_then(Value::as_str) {
+                Some(thread) => transcript::written(directory, thread).await,
+                None => None,
+            },
+        };
+        Ok(file.map_or_else(|| input.clone(), |file| with_fields(input.clone(), json!({"transcript_path": file}))))
     }
 
     /// Returns `true` if there is a hook for an event.
@@ -153,7 +202,7 @@ impl HookRunner {
             input = with_fields(input, agent);
         }
         let input = with_fields(input, fields);
-        let runs = self.run(event, input, cx.cancellation().clone()).await;
+        let runs = self.run_for(event, input, cx.cancellation().clone(), Some(cx)).await;
         for run in &runs {
             let tell = |message: String, error: Option<&String>| {
                 cx.report(MiddlewareEvent::Hook {
@@ -206,8 +255,17 @@ impl HookRunner {
         known.compacted.remove(thread);
         known.cleared |= reason == "clear";
         drop(known);
-        let (runner, fields) = (self.clone(), json!({"session_id": thread, "reason": reason}));
-        async move { runner.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await }
+        let (runner, thread) = (self.clone(), thread.to_owned());
+        let fields = json!({"session_id": thread, "reason": reason});
+        async move {
+            let runs = runner.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await;
+            if let Some(directory) = &runner.inner.transcripts
+                && runner.inner.hooks.iter().any(Hook::wants_transcript)
+            {
+                transcript::remove(directory, &thread).await;
+            }
+            runs
+        }
     }
 
     /// Asks hooks about a call before a person is asked. Returns `None` if they leave the decision to the person.
