@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::StopReason;
 use crate::status::FinishReason;
 pub(crate) use budget::BudgetState;
-pub use budget::{Budget, BudgetError, BudgetUsage};
+pub use budget::{Budget, BudgetError, BudgetUsage, LimitExit};
 pub use jump::{EndReason, JumpTo, RouteError};
 pub(crate) use open_turn::{Open, committed, pairs, settle};
 pub use step::{NextStep, Node, StepInput};
@@ -34,6 +34,9 @@ pub struct Machine {
     idle: u32,
     /// Why the run is about to end.
     stop: FinishReason,
+    /// Why the run ends after its next answer, for which the model cannot call tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closing: Option<FinishReason>,
     /// Why the last answer ended, for the hooks that follow, which may run in another process.
     #[serde(default, skip_serializing_if = "StopReason::is_end")]
     answer_stop: StopReason,
@@ -66,6 +69,7 @@ impl Machine {
             agent_calls: None,
             idle: 0,
             stop,
+            closing: None,
             answer_stop,
             ledger: None,
         }
@@ -176,6 +180,11 @@ impl Machine {
                 }
                 self.phase = Phase::Tools;
             }
+            (Phase::BeforeModel, JumpTo::LastAnswer(reason)) => {
+                self.close(reason.into());
+                self.phase = Phase::Model;
+            }
+            (_, JumpTo::LastAnswer(reason)) => self.go_to_last_answer(reason.into()),
             (Phase::BeforeAgent, JumpTo::Continue | JumpTo::Model) => self.go_to_model(),
             (Phase::BeforeModel, JumpTo::Continue | JumpTo::Model) => self.phase = Phase::Model,
             (Phase::AfterModel, JumpTo::Continue) => self.after_answer(facts),
@@ -213,7 +222,9 @@ impl Machine {
     /// Reports that the calls of the turn have their results: `direct` if all of them are the run's answer, `shaped` if
     /// one was the structured answer.
     pub fn tools_done(&mut self, direct: bool, shaped: bool) {
-        if shaped {
+        if let Some(stop) = self.closing.clone() {
+            self.end(stop);
+        } else if shaped {
             self.end(FinishReason::Done);
         } else if direct {
             self.end(FinishReason::ReturnDirect);
@@ -224,7 +235,30 @@ impl Machine {
 
     /// Returns whether the run may call the model again.
     pub(crate) fn has_calls_left(&self) -> bool {
-        self.calls < self.limit
+        self.calls < self.limit && self.closing.is_none()
+    }
+
+    /// Returns whether the next model call is the last one.
+    pub(crate) fn is_at_last_call(&self) -> bool {
+        self.calls.saturating_add(1) >= self.limit
+    }
+
+    /// Makes the next answer the last one; the run ends after it with this reason.
+    pub(crate) fn close(&mut self, stop: FinishReason) {
+        self.closing.get_or_insert(stop);
+    }
+
+    /// Returns why the run ends after its next or last answer, if that was decided before it was requested.
+    pub(crate) fn closing(&self) -> Option<&FinishReason> {
+        self.closing.as_ref()
+    }
+
+    /// Goes to the model for the last time, or ends if there has been a last answer or no call is left.
+    pub(crate) fn go_to_last_answer(&mut self, stop: FinishReason) {
+        self.go_to_model();
+        if self.phase == Phase::BeforeModel {
+            self.close(stop);
+        }
     }
 
     /// Returns whether the run has finished in a way that lets it continue if a message is pending.
@@ -264,6 +298,8 @@ impl Machine {
     fn after_answer(&mut self, facts: &StepInput) {
         if facts.pending > 0 {
             self.phase = Phase::Tools;
+        } else if let Some(stop) = self.closing.clone() {
+            self.end(stop);
         } else if facts.steered
             || facts.stop == StopReason::Pause
             || (facts.had_calls && facts.stop != StopReason::Refusal)
@@ -282,7 +318,9 @@ impl Machine {
     }
 
     fn go_to_model(&mut self) {
-        if self.calls >= self.limit || self.idle > self.limit {
+        if let Some(stop) = self.closing.clone() {
+            self.end(stop);
+        } else if self.calls >= self.limit || self.idle > self.limit {
             self.end(FinishReason::StepLimit);
         } else {
             self.idle = self.idle.saturating_add(1);

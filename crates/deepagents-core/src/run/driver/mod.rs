@@ -163,6 +163,7 @@ impl Driver {
                     Some(stop) => self.end_over_budget(stop).map_err(Break::Fail),
                     None => {
                         self.drain_inbox()?;
+                        self.close_if_last();
                         self.hooks(Phase::BeforeModel).await
                     }
                 },
