@@ -230,7 +230,8 @@ async fn a_run_whose_last_request_failed_is_resumed_with_it_and_keeps_one_note()
         .always(Turn::call("echo", json!({})))
         .build();
     let agent = agent(model.clone()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
-    agent.invoke(RunInput::new("go").thread("t").budget(answering().model_calls(2))).await.unwrap_err();
+    let failed = agent.invoke(RunInput::new("go").thread("t").budget(answering().model_calls(2))).await.unwrap_err();
+    assert_eq!((failed.thread.as_deref(), failed.model_calls, failed.spent.tool_calls), (Some("t"), 2, 1));
     let outcome = agent.invoke(RunInput::resume("t").budget(Budget::default().model_calls(9))).await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::StepLimit, "What I have.".to_owned()));
     let notes = outcome.messages().iter().filter(|message| message.text().contains("your last")).count();
