@@ -51,7 +51,7 @@ fn with_at_limit_answer_the_last_call_answers_without_tools_and_the_exit_code_st
         let mut command = run(dir.path(), &server.address);
         let stopped = finish(command.args(["--no-save", "-q", "--at-limit", "answer"]).args(limit).arg("Look"));
         assert_eq!((stopped.code, stopped.out.as_str()), (Some(1), "So far: nothing.\n"), "{stopped:?}");
-        assert!(stopped.one_message().contains("stopped at its limit of"), "{stopped:?}");
+        assert!(stopped.err.contains("stopped at its limit of"), "{stopped:?}");
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
         assert_eq!(requests[1].body["tool_choice"], json!("none"));
