@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::config::Action;
+use super::hook::Action;
 use super::http::{self, HookRequest};
 use super::{Hook, HookAnswer, HookPermission};
 

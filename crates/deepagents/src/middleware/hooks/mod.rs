@@ -13,10 +13,12 @@ mod answer;
 mod command;
 mod config;
 mod event;
+mod hook;
 mod http;
 mod lifecycle;
 mod names;
 mod runner;
+mod sessions;
 mod tools;
 mod transcript;
 
@@ -24,8 +26,9 @@ use serde_json::Value;
 
 pub use answer::{HookAnswer, HookPermission};
 pub use command::HookRun;
-pub use config::{Hook, Hooks, HooksError};
+pub use config::{Hooks, HooksError};
 pub use event::HookEvent;
+pub use hook::Hook;
 pub use http::{HookRequest, HookResponse, HookSender};
 pub use runner::HookRunner;
 
