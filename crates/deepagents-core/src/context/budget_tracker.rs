@@ -179,13 +179,13 @@ impl BudgetTracker {
 
     /// Returns why no further request may be sent, if so.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
-        let leaves_calls = self.limit_exit() == LimitExit::Answer;
-        self.find_up(&|book, above| book.budget.exhausted_except(&book.all(), if leaves_calls { above } else { 0 }))
+        self.find_up(&|book, above| book.budget.exhausted_except(&book.all(), above))
     }
 
     /// Returns what happens at the limits of the agent.
     pub(crate) fn limit_exit(&self) -> LimitExit {
-        self.find_up(&|book, _| book.budget.at_limit).unwrap_or_default()
+        let own = lock(&self.book).budget.at_limit;
+        own.or_else(|| Some(self.above.as_ref()?.limit_exit())).unwrap_or_default()
     }
 
     /// Returns why the next request is the last one, if so. `before` is what the one before has spent.
@@ -194,7 +194,7 @@ impl BudgetTracker {
     }
 
     /// Returns the first result here or above. `find` also gets the number of agents above, up to the one whose budget
-    /// it is.
+    /// it is, that answer at their limits and so need another request.
     fn find_up<T>(&self, find: &dyn Fn(&Book, u64) -> Option<T>) -> Option<T> {
         let (mut tracker, mut above) = (self, 0);
         loop {
@@ -203,8 +203,13 @@ impl BudgetTracker {
                 return found;
             }
             tracker = tracker.above.as_deref()?;
-            above += u64::from(tracker.is_of_agent);
+            above += u64::from(tracker.needs_last_request());
         }
+    }
+
+    /// Returns whether it is that of an agent that answers at its limits.
+    fn needs_last_request(&self) -> bool {
+        self.is_of_agent && self.limit_exit() == LimitExit::Answer
     }
 
     /// Counts a model request before it is sent.
@@ -221,11 +226,7 @@ impl BudgetTracker {
     /// # Errors
     /// As [`begin_model_call`](Self::begin_model_call).
     pub(crate) fn begin_request(&self, unpriced: impl Fn() -> Option<String>) -> Result<()> {
-        let leaves_calls = self.limit_exit() == LimitExit::Answer;
-        let check = |book: &Book, above| match book
-            .budget
-            .exhausted_except(&book.all(), if leaves_calls { above } else { 0 })
-        {
+        let check = |book: &Book, above| match book.budget.exhausted_except(&book.all(), above) {
             Some(stop) => Err(Error::BudgetExhausted(stop)),
             None => match book.budget.cost.and_then(|_| unpriced()) {
                 Some(name) => Err(Error::Input(format!(
@@ -240,19 +241,19 @@ impl BudgetTracker {
 
     /// Counts something here and above, unless a check refuses it here or above. Returns the refusal. Each part stays
     /// locked while those above are checked and updated, so that two requests cannot both take the last place. `from`
-    /// is the background agent that it is counted for, and the number of agents from the one that counts to this one.
+    /// is the background agent that it is counted for, and how many agents up to this one answer at their limits.
     fn count<E>(
         &self,
         from: (Option<&Arc<str>>, u64),
         check: &dyn Fn(&Book, u64) -> Result<(), E>,
         add: &dyn Fn(&mut BudgetUsage),
     ) -> Result<(), E> {
-        let (from, distance) = from;
+        let (from, answering) = from;
         let mut book = lock(&self.book);
-        check(&book, distance)?;
+        check(&book, answering)?;
         if let Some(above) = &self.above {
-            let distance = distance + u64::from(above.is_of_agent);
-            above.count((self.tracked_under.as_ref().or(from), distance), check, add)?;
+            let answering = answering + u64::from(above.needs_last_request());
+            above.count((self.tracked_under.as_ref().or(from), answering), check, add)?;
         }
         add(book.account(from));
         Ok(())

@@ -190,6 +190,21 @@ async fn sub_agents_answer_at_the_shared_limit_and_leave_a_call_for_each_agent_a
 }
 
 #[tokio::test]
+async fn a_sub_agent_that_does_not_answer_itself_leaves_a_call_for_the_agent_above() {
+    let below = persistent(Usage::default());
+    let own = Budget::default().at_limit(LimitExit::End);
+    let child = agent(below.clone()).name("child").tool(echo()).budget(own).build().unwrap();
+    let turn = |request: &ModelRequest| match is_last(request) {
+        true => Turn::text("What it found."),
+        false => Turn::call("task", json!({})),
+    };
+    let main = agent(ScriptedModel::rules().always(Turn::with(turn)).build()).tool(task(child)).build().unwrap();
+    let outcome = main.invoke(RunInput::new("go").budget(answering().model_calls(5))).await.unwrap();
+    assert_eq!((outcome.text().as_str(), below.requests().len()), ("What it found.", 3));
+    assert!(!below.requests().iter().any(is_last));
+}
+
+#[tokio::test]
 async fn a_sub_agent_answers_at_its_own_limit_alone() {
     let below = persistent(Usage::default());
     let child = agent(below.clone()).name("child").tool(echo()).budget(answering().model_calls(2)).build().unwrap();
