@@ -13,11 +13,9 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::Event;
-use deepagents_core::message::Usage;
 use deepagents_core::run::{Outcome, Run, RunError, RunInput};
 use deepagents_core::state::State;
 use futures_util::StreamExt;
@@ -151,5 +149,5 @@ impl Iterator for BlockingRun<'_> {
 
 /// Returns the error of a run that could not be waited for.
 fn failed(error: io::Error) -> Box<RunError> {
-    Box::new(RunError { error: Arc::new(Error::other(error)), state: State::default(), usage: Usage::default() })
+    Box::new(RunError::without_state(Error::other(error)))
 }

@@ -8,6 +8,7 @@ mod hooks;
 mod input;
 mod interrupted;
 mod interrupts;
+mod last_answer;
 mod left_calls;
 mod live_runs;
 mod log;
@@ -51,7 +52,7 @@ pub use crate::context::{
     Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Observers, Reporter, RunObserver, RunStart,
     SharedBudget, Suspender,
 };
-pub use crate::machine::{Budget, BudgetUsage, Machine, NextStep, Node, StepInput};
+pub use crate::machine::{Budget, BudgetUsage, LimitExit, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 
 /// The owner of a run in progress: a stream of its events from the first one, with the methods of a [`RunHandle`]. The

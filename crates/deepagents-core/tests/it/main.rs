@@ -31,6 +31,7 @@ mod hooks;
 mod interrupted;
 mod journal;
 mod keys;
+mod last_answer;
 mod leases;
 mod left_behind;
 mod log_events;

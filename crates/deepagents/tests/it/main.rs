@@ -24,6 +24,7 @@ mod files;
 mod hooks;
 mod hooks_processes;
 mod hooks_rewound;
+mod hooks_transcript;
 mod kept;
 mod killed;
 mod limits;

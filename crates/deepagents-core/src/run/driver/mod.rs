@@ -163,6 +163,7 @@ impl Driver {
                     Some(stop) => self.end_over_budget(stop).map_err(Break::Fail),
                     None => {
                         self.drain_inbox()?;
+                        self.close_if_last();
                         self.hooks(Phase::BeforeModel).await
                     }
                 },
@@ -267,7 +268,16 @@ impl Driver {
                 thread: self.shared.thread.clone(),
                 run: self.shared.run.get().to_string(),
             }),
-            Err(error) => Err(Box::new(RunError::new(error, self.state, usage))),
+            Err(error) => Err(Box::new(RunError {
+                state: self.state,
+                usage,
+                usage_by_agent: self.shared.budget.by_agent(),
+                model_calls: self.machine.calls(),
+                spent: self.shared.budget.spent(),
+                thread: self.shared.thread.clone(),
+                run: self.shared.run.get().to_string(),
+                ..RunError::without_state(error)
+            })),
         }
     }
 
