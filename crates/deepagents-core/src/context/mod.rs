@@ -35,7 +35,7 @@ use crate::tool::{DynTool, ToolSet, coerce_call};
 pub(crate) use budget_tracker::BudgetTracker;
 pub use builder::ContextBuilder;
 pub use control::Suspender;
-pub(crate) use control::{AbandonGuard, RunControl};
+pub(crate) use control::{AbandonGuard, Registered, RunControl};
 pub use definition::AgentDefinition;
 pub(crate) use definition::MAX_MODEL_CALLS;
 pub(crate) use emitter::Emitter;

@@ -40,8 +40,10 @@ impl Driver {
 
 /// Returns the message to the model if the last answer was interrupted, so that it does not take it for complete.
 pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
-    let last = messages.last().filter(|message| message.as_assistant().is_some())?;
-    last.text().ends_with(INTERRUPTED_MARK).then(|| Update::message(Message::harness(CONTINUE_PROMPT)))
+    let answer = messages.last()?.as_assistant()?;
+    // Models imitate the mark, but every complete answer of a model has its usage.
+    let is_interrupted = answer.usage.is_none() && interrupted_words(&answer.text()).is_some();
+    is_interrupted.then(|| Update::message(Message::harness(CONTINUE_PROMPT)))
 }
 
 /// Returns the message to the model if the conversation of a run was closed at a limit, by a hook or by a last answer of

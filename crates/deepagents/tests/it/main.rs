@@ -14,6 +14,7 @@ mod approval;
 mod approval_edits;
 mod asking;
 mod background;
+mod blocking;
 mod budget;
 mod builder;
 mod commands;
