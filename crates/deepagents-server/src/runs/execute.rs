@@ -198,7 +198,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> R
         let from = record.from.unwrap_or(info.end);
         *followed = Some(Projector::new(app, run, from, record.kwargs.shows_state()).await?);
     }
-    match prepare(app, run, &record, &info, begun).await {
+    match prepare(app, run, &record, &info).await {
         Ok(Prepared::Run(input)) => work(app, run, &record, begun, *input, followed).await,
         Ok(Prepared::Resolved(state)) => Ok(Attempt::Ended(Ending::Resolved(state))),
         // Somebody changes the thread at this moment.

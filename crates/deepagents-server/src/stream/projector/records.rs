@@ -31,7 +31,7 @@ impl Projector {
                 }
             }
             Record::RunResumed { .. } => self.resumed(path),
-            Record::StateUpdated { update } => {
+            Record::StateUpdated { update, .. } => {
                 let position = self.replay.position();
                 self.view(path).checkpoints.updated(position);
                 self.updated(path, update)?;
