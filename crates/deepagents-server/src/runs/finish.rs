@@ -8,12 +8,12 @@ use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, RunSta
 use deepagents_core::state::State;
 use serde_json::{Value, json};
 
-use super::create::OnCompletion;
 use super::execute::{Ending, NOT_BEGUN};
 use super::live::{CancelAction, LiveRun};
 use super::open;
 use super::record::{RunRecord, Status, find};
 use super::rollback::roll_back;
+use super::run_options::OnCompletion;
 use crate::app::App;
 use crate::error::Result;
 use crate::threads::{ThreadRecord, set_own, touch};

@@ -11,7 +11,8 @@ use deepagents_core::state::{MessagesChannel, Update};
 use serde_json::{Map, Value};
 
 use super::check::parse_decisions;
-use super::create::{Command, RunCreate};
+use super::command::Command;
+use super::create::RunCreate;
 use super::input::Attempted;
 use super::live::LiveRun;
 use crate::app::App;

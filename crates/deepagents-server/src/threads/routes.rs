@@ -76,7 +76,7 @@ async fn create_thread(app: &Arc<App>, id: String, body: Create) -> Result<Json<
     }
     let ttl = body.ttl.map(Ttl::read).transpose()?;
     let metadata = body.metadata.unwrap_or_default();
-    let changes = read_changes(app, metadata.get("graph_id"), &body.supersteps)?;
+    let changes = read_changes(app, metadata.get("graph_id"), body.supersteps)?;
     let mut held = ThreadRecord::default();
     if let Some((minutes, strategy)) = ttl {
         (held.ttl, held.ttl_strategy) = (Some(minutes), strategy);

@@ -60,6 +60,8 @@ struct AgentView {
     answer: OpenAnswer,
     /// The id of the last complete assistant message.
     answered: String,
+    /// Whether that message came since the last step.
+    is_new_turn: bool,
     /// The turn of the model task in progress.
     asked: Option<u32>,
     /// Tasks that have started and not ended.
