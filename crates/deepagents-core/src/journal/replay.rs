@@ -130,7 +130,7 @@ impl Replay {
                 let last = self.run.take().unwrap_or_default();
                 self.run = Some(LastRun { run, ended: Some(stop), ..last });
             }
-            Record::Update { update } | Record::StateUpdated { update } => {
+            Record::Update { update } | Record::StateUpdated { update, .. } => {
                 let update = self.known(update)?;
                 self.state.apply(&update)?;
             }

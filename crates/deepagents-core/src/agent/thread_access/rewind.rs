@@ -118,8 +118,9 @@ impl ThreadAccess {
             .and_then(|()| left.apply(&work.left))
             .and_then(|()| target.apply(&work.target))
             .map_err(Error::from)?;
-        let logged =
-            |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
+        let logged = |update: Update| {
+            (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update), run: None })
+        };
         let before = logged(work.left);
         let left = head + LogPosition::from(before.is_some());
         let back = Record::Rewind { to, turn };

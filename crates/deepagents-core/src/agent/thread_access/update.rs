@@ -28,9 +28,44 @@ impl ThreadAccess {
     pub async fn update_state_charged(&self, thread: &str, update: Update, spent: BudgetUsage) -> Result<LogPosition> {
         let lease = self.claim_thread(thread, "update_state").await?;
         let charged = (!spent.is_nothing()).then_some(Record::BudgetCharged { spent });
-        let done = self.append_update(&lease, update, charged).await;
+        let done = self.append_update(&lease, update, None, charged).await;
         give_up(lease).await;
         done
+    }
+
+    /// Changes the state of a thread as [`update_state`](Self::update_state) does, for the request of a run, unless the
+    /// log contains a change for this run after the position `since`. Returns the position after the change. A request
+    /// that is repeated after a crash thus changes the state once.
+    ///
+    /// # Errors
+    /// As [`update_state`](Self::update_state).
+    pub async fn update_state_once(
+        &self,
+        thread: &str,
+        run: &str,
+        since: LogPosition,
+        update: Update,
+    ) -> Result<LogPosition> {
+        let lease = self.claim_thread(thread, "update_state").await?;
+        let done = self.append_update_once(&lease, run, since, update).await;
+        give_up(lease).await;
+        done
+    }
+
+    async fn append_update_once(
+        &self,
+        lease: &Lease,
+        run: &str,
+        since: LogPosition,
+        update: Update,
+    ) -> Result<LogPosition> {
+        // Nobody else appends while the thread is claimed.
+        let end = lease.journal().threads().get(lease.thread()).await?.map_or(0, |info| info.end);
+        let added = if since < end { lease.journal().read(lease.thread(), since..end).await? } else { Vec::new() };
+        match added.iter().find(|entry| entry.record.is_change_for(run)) {
+            Some(made) => Ok(made.position.saturating_add(1)),
+            None => self.append_update(lease, update, Some(run.to_owned()), None).await,
+        }
     }
 
     /// Changes the state of a thread as if a node of a run had made the change, and returns the position after it.
@@ -76,7 +111,7 @@ impl ThreadAccess {
         let (run, at) = (self.ids.next("run"), self.clock.now().to_string());
         let mut records = vec![
             Record::RunStarted { run: run.clone(), at, thread: Some(instance) },
-            Record::StateUpdated { update: RecordUpdate::Live(update) },
+            Record::StateUpdated { update: RecordUpdate::Live(update), run: None },
             Record::Step { machine: Machine::after(node, turn, self.max_model_calls), run: Some(run.clone()) },
         ];
         if node == Node::End {
@@ -134,11 +169,17 @@ impl ThreadAccess {
         Ok(update)
     }
 
-    async fn append_update(&self, lease: &Lease, update: Update, charged: Option<Record>) -> Result<LogPosition> {
+    async fn append_update(
+        &self,
+        lease: &Lease,
+        update: Update,
+        run: Option<String>,
+        charged: Option<Record>,
+    ) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
         let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         let update = self.accepted(&mut loaded.replay.state, update)?;
-        let updated = Record::StateUpdated { update: RecordUpdate::Live(update) };
+        let updated = Record::StateUpdated { update: RecordUpdate::Live(update), run };
         let records = charged.into_iter().chain([updated]).collect();
         Ok(journal.append(thread, lease.fence(), loaded.head, records).await?.end)
     }
