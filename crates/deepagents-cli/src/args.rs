@@ -42,7 +42,7 @@ pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpServerArg
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use redact::{RedactedKind, hidden, redaction};
 pub(crate) use replay::ReplayArgs;
-pub(crate) use run::{Approve, InputFormat, RunArgs};
+pub(crate) use run::{Approve, AtLimit, InputFormat, RunArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use show::{CompletionsArgs, DoctorArgs, ExplainArgs, ModelsArgs};
 pub(crate) use threads::{Conflicts, Database, RewindFiles, ThreadsArgs, ThreadsCommand};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::MemoryJournal;
 use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Command, CommandOutput, SessionOptions, Shell, ShellError, WithShell};
 use deepagents::recording::{RecordingError, RunRecording, Tools};
+use deepagents::{LimitExit, MemoryJournal};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -47,10 +47,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let agent = builder.build()?;
     let answers: Vec<run::Decisions> = answers.iter().map(|input| input.answers.clone()).collect();
     let input = task.clone().into_input(agent.schema())?;
+    let answers_at_limit = task.budget.at_limit == Some(LimitExit::Answer);
     let replay = recording.replay(Tools::Recorded);
     let mut renderer: Box<dyn Renderer> = match (args.json, args.quiet) {
         (true, _) => Box::new(JsonLines),
-        (false, true) => Box::new(AnswerOnly::new(false)),
+        (false, true) => Box::new(AnswerOnly::new(false, answers_at_limit)),
         (false, false) => Box::new(Live::new(None)),
     };
     run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut *renderer)

@@ -118,7 +118,10 @@ impl ResponseFormat {
         let spec = self.tool_spec();
         let at = request.tools.partition_point(|tool| tool.name < spec.name);
         request.tools.insert(at, Arc::new(spec));
-        request.tool_choice = ToolChoice::Any;
+        request.tool_choice = match request.tool_choice {
+            ToolChoice::None => ToolChoice::Tool(self.schema.name.clone()),
+            _ => ToolChoice::Any,
+        };
     }
 
     /// Requests the answer through a tool in place of the provider, if a model cannot be asked for it in that way: a

@@ -7,6 +7,7 @@
 
 mod error;
 mod lf_text;
+mod loose;
 mod near;
 
 use std::borrow::Cow;
@@ -16,8 +17,9 @@ use bytes::Bytes;
 use deepagents_core::state::{State, Update};
 use serde::{Deserialize, Serialize};
 
-pub use self::error::{EditError, NearLine};
+pub use self::error::{EditError, LooseMatch, NearLine};
 use self::lf_text::{LfText, Positions};
+use self::loose::loose_matches;
 use self::near::nearest;
 use crate::lines::BOM;
 use crate::{Backend, FsError, VPath, Version, WriteMode};
@@ -116,10 +118,8 @@ pub async fn edit(
             return Err(FsError::Changed(path.clone()).into());
         }
         let (after, replaced) = match apply_aside(path, &file.bytes, edits).await {
-            Err(EditError::NotFound { path, index, nearest })
-                if !nearest.is_empty() && !may_be_read(backend, state, &path).await =>
-            {
-                return Err(EditError::NotFound { path, index, nearest: Vec::new() });
+            Err(error) if error.quotes_file() && !may_be_read(backend, state, path).await => {
+                return Err(error.without_quotes());
             }
             result => result?,
         };
@@ -204,7 +204,12 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
             let count = file.text.matches(stripped).count();
             return Err(EditError::NoFinalNewline { path: path(), index, count });
         }
-        return Err(EditError::NotFound { path: path(), index, nearest: nearest(&file.text, &old) });
+        // A guess could change the wrong place, so the exact text is shown instead.
+        let (places, count) = loose_matches(&file.text, &old);
+        return Err(match count {
+            0 => EditError::NotFound { path: path(), index, nearest: nearest(&file.text, &old) },
+            _ => EditError::OtherWhiteSpace { path: path(), index, places, count },
+        });
     }
     if count > 1 && !edit.replace_all {
         let lines = found().take(10).map(|at| line_number(&file.text, at)).collect();

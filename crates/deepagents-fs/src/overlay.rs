@@ -1,5 +1,7 @@
 //! Keeps changes separate from the files they change.
 
+mod changes;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,12 +14,14 @@ use crate::{
     Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Kind, Listing, PathGuard, Stat, VPath,
     WriteMode, Written,
 };
+pub use changes::{OverlayChange, OverlayChangeKind};
 
 /// Two backends as one: writes go to the upper backend and hide what the lower one has. The lower backend is only read,
 /// so that an agent can work on a project without modifying it.
 ///
 /// Deleting a file of the lower backend writes a marker to the upper one: an empty file named `.wh.` followed by the
-/// deleted name. Such names are reserved: they are not listed and cannot be written.
+/// deleted name. Such names are reserved: they are not listed and cannot be written. [`changes`](Self::changes) lists
+/// what was changed.
 ///
 /// ```
 /// use deepagents_fs::{OverlayBackend, StateBackend};

@@ -50,7 +50,7 @@ impl<W> HttpModel<W> {
         let written = Written::new(endpoint.signs_bodies());
         Self {
             name: format!("{provider}:{model}"),
-            endpoint: Arc::new(endpoint),
+            endpoint: Arc::new(endpoint.of_model(model)),
             target: Arc::new(Target { origin, extra, written, wire }),
             profile,
         }

@@ -60,9 +60,12 @@ const DEFAULT_RETRY_BUDGET: u32 = 100;
 
 /// Makes calls that share a key back off together, and limits their retries as a whole.
 ///
-/// When a provider tells one call to come back later, other calls with the same address and key wait too, each with
-/// some jitter, instead of being rejected as well. If the caller drops that call, the others are no longer held back,
-/// so a new request goes out immediately.
+/// When a provider limits the rate of one call, other calls of the same model with the same address and key wait too,
+/// each with some jitter, instead of being rejected as well; if it is overloaded and says for how long, those of all
+/// models do. If the caller drops that call, the others are no longer held back, so a new request goes out immediately.
+///
+/// If the wait is longer than [`RetryPolicy::budget`], the others fail at once, except that one call a minute is sent: the
+/// provider may have changed its mind.
 ///
 /// A provider that fails all calls does not receive many retries of each: calls with the same key share a retry budget.
 /// A retry takes one from the budget; a call that succeeds returns what it took, or one if it took none. With no budget
@@ -85,10 +88,15 @@ struct Shared {
     holds: AtomicU64,
 }
 
+/// How long after the provider's latest word a call is sent although the others are held back beyond their budget.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+
 /// State of a key; keys in the default state are omitted.
 #[derive(Default)]
 struct KeyState {
     held_until: Option<Instant>,
+    /// When calls were last held back, or one was sent nevertheless.
+    probed: Option<Instant>,
     /// Waiting calls that hold the others back, each with its end time.
     waiting: Vec<(HoldId, Instant)>,
     /// Number of retries taken from the budget.
@@ -118,11 +126,35 @@ impl SharedBackoff {
         BackoffKey(self.0.hasher.hash_one((base_url, credentials)))
     }
 
+    /// Returns the key for one model of those with this key.
+    pub(crate) fn key_of_model(&self, key: BackoffKey, model: &str) -> BackoffKey {
+        BackoffKey(self.0.hasher.hash_one((key, model)))
+    }
+
     /// Holds calls back until this time.
     pub(crate) fn hold(&self, key: BackoffKey, until: Instant) {
         let mut keys = self.keys();
-        let held = &mut keys.entry(key.0).or_default().held_until;
-        *held = (*held).max(Some(until));
+        let state = keys.entry(key.0).or_default();
+        state.held_until = state.held_until.max(Some(until));
+        state.probed = Some(Instant::now());
+    }
+
+    /// Returns whether a call may be sent although calls are held back, which is then taken.
+    pub(crate) fn take_probe(&self, key: BackoffKey) -> bool {
+        let mut keys = self.keys();
+        let Some(state) = keys.get_mut(&key.0) else { return true };
+        let is_due = state.probed.is_some_and(|probed| probed.elapsed() >= PROBE_AFTER);
+        if is_due {
+            state.probed = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// Records the success of a call that was sent although calls were held back.
+    pub(crate) fn probe_succeeded(&self, key: BackoffKey) {
+        if let Some(state) = self.keys().get_mut(&key.0) {
+            state.held_until = None;
+        }
     }
 
     /// Holds calls back until this time, unless the call that waits for it is dropped first.

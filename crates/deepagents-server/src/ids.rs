@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -51,12 +51,32 @@ pub(crate) fn check(what: &str, id: &str) -> Result<String> {
     }
 }
 
-/// Middleware that rewrites the UUIDs of a path to their canonical spelling before routing.
+/// Middleware that rewrites the UUIDs of a path to their canonical spelling before routing, and rejects a path that is
+/// no text.
 pub(crate) async fn read_path(mut request: Request, next: Next) -> Response {
+    if !is_text(request.uri().path()) {
+        return ApiError::bad_request("The path is not valid UTF-8").into_response();
+    }
     if let Some(uri) = canonical(request.uri()) {
         *request.uri_mut() = uri;
     }
     next.run(request).await
+}
+
+/// Whether the bytes that a path escapes as `%ff` are UTF-8.
+fn is_text(path: &str) -> bool {
+    let mut parts = path.split('%');
+    let mut bytes: Vec<u8> = parts.next().unwrap_or_default().bytes().collect();
+    for part in parts {
+        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend(part.bytes().skip(2));
+            }
+            None => bytes.extend(part.bytes()),
+        }
+    }
+    std::str::from_utf8(&bytes).is_ok()
 }
 
 /// Returns the URI with canonical UUIDs and without empty path segments, or `None` if it is canonical already.

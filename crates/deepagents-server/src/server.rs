@@ -14,6 +14,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, AllowPrivateNetwork, CorsLayer
 
 use crate::app::{App, ServedAgent};
 use crate::auth::{Access, AuditEntry, Authenticate, LimitTable, Limits, authenticate};
+use crate::drain::drain;
 use crate::guard::{Guard, guard};
 use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
@@ -268,6 +269,7 @@ impl Server {
         let routes = routes.layer(cors(shared)).layer(axum::middleware::from_fn_with_state(guarded, guard));
         // This wraps the router because the path must be rewritten before routing.
         let routes = Router::new().fallback_service(routes).layer(axum::middleware::from_fn(ids::read_path));
+        let routes = routes.layer(axum::middleware::from_fn(drain));
         Ok(RunningServer::new(routes, app))
     }
 }

@@ -13,12 +13,15 @@
 
 use std::future::Future;
 use std::io;
+use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::Event;
-use deepagents_core::message::Usage;
-use deepagents_core::run::{Outcome, Run, RunError, RunInput};
+use deepagents_core::run::{Outcome, Run, RunError, RunHandle, RunInput};
 use deepagents_core::state::State;
 use futures_util::StreamExt;
 use tokio::runtime::{Handle, Runtime};
@@ -93,7 +96,7 @@ impl BlockingAgent {
     /// Starts a run. Iterate over it to receive its events.
     pub fn run(&self, input: impl Into<RunInput>) -> BlockingRun<'_> {
         let _inside = self.runtime.0.as_ref().map(Runtime::enter);
-        BlockingRun { run: self.agent.run(input), runtime: &self.runtime }
+        BlockingRun { run: self.agent.run(input), _runtime: PhantomData }
     }
 
     /// Returns the state of a thread.
@@ -105,7 +108,28 @@ impl BlockingAgent {
     }
 }
 
-/// A run in progress: an iterator over its events.
+/// Blocks the calling thread until a future completes that needs no runtime to be polled, only to be woken. Unlike a
+/// runtime, this may block a thread of another runtime, and needs no thread of its own.
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    // Within a task of another runtime, that task's share of polls would never be renewed.
+    let mut work = pin!(tokio::task::unconstrained(work));
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        std::thread::park();
+    }
+}
+
+/// A run in progress: an iterator over its events. Waiting for the next event, or for the outcome, blocks the calling
+/// thread, also one of another runtime. A tool or model that needs that thread would then wait forever.
 ///
 /// ```
 /// use deepagents::blocking::BlockingAgent;
@@ -123,13 +147,14 @@ impl BlockingAgent {
 #[derive(Debug)]
 pub struct BlockingRun<'a> {
     run: Run,
-    runtime: &'a OwnRuntime,
+    /// It needs the agent's runtime.
+    _runtime: PhantomData<&'a OwnRuntime>,
 }
 
 impl BlockingRun<'_> {
-    /// Returns the underlying run, to steer or cancel it.
-    pub fn handle(&self) -> &Run {
-        &self.run
+    /// Returns a handle of the run, to steer or cancel it, also from another thread.
+    pub fn handle(&self) -> RunHandle {
+        self.run.handle()
     }
 
     /// Waits for the run to end.
@@ -137,7 +162,7 @@ impl BlockingRun<'_> {
     /// # Errors
     /// Returns an error if the run fails; the error holds the state reached so far.
     pub fn outcome(self) -> Result<Outcome, Box<RunError>> {
-        self.runtime.wait(self.run.outcome()).unwrap_or_else(|error| Err(failed(error)))
+        block_on(self.run.outcome())
     }
 }
 
@@ -145,11 +170,11 @@ impl Iterator for BlockingRun<'_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        self.runtime.wait(self.run.next()).ok().flatten()
+        block_on(self.run.next())
     }
 }
 
 /// Returns the error of a run that could not be waited for.
 fn failed(error: io::Error) -> Box<RunError> {
-    Box::new(RunError { error: Arc::new(Error::other(error)), state: State::default(), usage: Usage::default() })
+    Box::new(RunError::without_state(Error::other(error)))
 }

@@ -73,7 +73,8 @@ pub use deepagents_core::model::{
     model_fn,
 };
 pub use deepagents_core::run::{
-    Budget, BudgetKind, Context, ContextBuilder, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, RunObserver,
+    Budget, BudgetKind, Context, ContextBuilder, FinishReason, LimitExit, Outcome, Run, RunError, RunHandle, RunInput,
+    RunObserver,
 };
 pub use deepagents_core::state::{Channel, ChannelSpec, State, Update};
 pub use deepagents_core::store::Store;

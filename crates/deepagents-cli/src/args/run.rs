@@ -11,6 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::{AgentArgs, Database, InteractiveArgs, positive};
 use crate::{duration, money};
 
+/// What happens at a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AtLimit {
+    /// The run ends
+    #[default]
+    End,
+    /// The model answers with what it has
+    Answer,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   deepagents run \"Find the three largest functions and list them in report.md\"
@@ -111,6 +121,12 @@ pub(crate) struct RunArgs {
     /// Work in progress is finished, so it may come to somewhat more. A model without a known price is refused.
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = money::parse, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
+
+    /// What happens at these limits: the run ends, or the last model call that they allow is an answer without tools
+    ///
+    /// Either way the exit code says that the run reached its limit. At --timeout it ends at once.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Limits")]
+    pub(crate) at_limit: AtLimit,
 
     /// End after this time: seconds, or as in 1m30s
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = duration::parse, help_heading = "Limits")]

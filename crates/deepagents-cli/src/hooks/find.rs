@@ -24,6 +24,8 @@ use crate::trust::{Brought, Whole};
 
 /// Name of a hooks file.
 const FILE: &str = "hooks.json";
+/// Name of the directory for the conversations that hooks ask for.
+const TRANSCRIPTS: &str = "transcripts";
 /// Maximum size of such a file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -84,7 +86,10 @@ pub(crate) async fn find_quietly(
         hooks = hooks.and(read.map_err(unusable)?);
     }
     let problems = hooks.problems().to_vec();
-    let runner = (!hooks.is_empty()).then(|| HookRunner::new(hooks).root(root));
+    let runner = (!hooks.is_empty()).then(|| {
+        let runner = HookRunner::new(hooks).root(root);
+        of_user(TRANSCRIPTS).into_iter().fold(runner, HookRunner::transcripts)
+    });
     Ok(FoundHooks { runner, problems })
 }
 

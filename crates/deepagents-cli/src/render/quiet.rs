@@ -13,11 +13,13 @@ pub(crate) struct AnswerOnly {
     screen: Screen,
     /// Whether a structured answer is expected; text is then not an answer.
     has_shape: bool,
+    /// Whether a run that reaches a limit ends with an answer.
+    answers_at_limit: bool,
 }
 
 impl AnswerOnly {
-    pub(crate) fn new(has_shape: bool) -> Self {
-        Self { screen: Screen::new(), has_shape }
+    pub(crate) fn new(has_shape: bool, answers_at_limit: bool) -> Self {
+        Self { screen: Screen::new(), has_shape, answers_at_limit }
     }
 }
 
@@ -36,16 +38,15 @@ impl Renderer for AnswerOnly {
         let Ok(outcome) = &ending.result else { return Ok(()) };
         // An interrupted or unfinished run has no answer: its last message may be a tool result, or the text before a
         // call.
+        let is_at_limit = matches!(outcome.stop, FinishReason::StepLimit | FinishReason::Budget(_));
         let is_unfinished = matches!(
             outcome.stop,
-            FinishReason::StepLimit
-                | FinishReason::Interrupted
+            FinishReason::Interrupted
                 | FinishReason::NoProgress
                 | FinishReason::Cancelled
                 | FinishReason::Suspended
                 | FinishReason::Deadline
-                | FinishReason::Budget(_)
-        );
+        ) || (is_at_limit && !self.answers_at_limit);
         if !is_unfinished && !ending.is_cut_short(outcome) {
             match outcome.structured_json() {
                 Some(answer) => self.screen.text(&json_text(answer).map_err(io::Error::other)?)?,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::middleware::rubric::{RubricState, RubricStatus};
-use deepagents::{Error, FinishReason, Outcome, RunInput};
+use deepagents::{Error, FinishReason, LimitExit, Outcome, RunInput};
 use serde_json::{Map, Value};
 
 use super::failure::failure;
@@ -32,6 +32,8 @@ pub(crate) struct RunContext {
     pub(crate) tokens: Option<u64>,
     /// US dollars.
     pub(crate) cost: Option<f64>,
+    /// Whether the model answers at these limits.
+    pub(crate) exit: LimitExit,
     /// Duration.
     pub(crate) time: Option<Duration>,
     /// The variable that the key came from.
@@ -60,6 +62,10 @@ impl RunContext {
     /// Returns the budget, except for time.
     pub(super) fn budget(&self) -> Budget {
         let mut budget = Budget::default();
+        // Nothing is stored with runs that do not use it.
+        if self.exit != LimitExit::End {
+            budget = budget.at_limit(self.exit);
+        }
         if let Some(turns) = self.turns {
             budget = budget.model_calls(turns.into());
         }

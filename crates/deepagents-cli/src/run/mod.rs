@@ -25,10 +25,10 @@ use anyhow::{Result, bail};
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::remembered::RuleScope;
-use deepagents::{DeepAgent, Update};
+use deepagents::{DeepAgent, LimitExit, Update};
 
 use crate::again::Again;
-use crate::args::{Approve, InputFormat, RunArgs, hidden};
+use crate::args::{Approve, AtLimit, InputFormat, RunArgs, hidden};
 use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{Choice, Reason};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
@@ -104,6 +104,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         turns: args.max_turns,
         tokens: args.max_tokens,
         cost: args.max_cost,
+        exit: match args.at_limit {
+            AtLimit::End => LimitExit::End,
+            AtLimit::Answer => LimitExit::Answer,
+        },
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
@@ -187,7 +191,7 @@ async fn renderer(args: &RunArgs, agent: &DeepAgent, thread: Option<&str>) -> Re
         return Ok(Box::new(JsonLines));
     }
     if args.quiet || has_shape {
-        return Ok(Box::new(AnswerOnly::new(has_shape)));
+        return Ok(Box::new(AnswerOnly::new(has_shape, args.at_limit == AtLimit::Answer)));
     }
     let live = Live::new(thread.map(str::to_owned));
     Ok(Box::new(match thread {

@@ -69,7 +69,9 @@ impl LoggedCalls {
                 self.calls.insert(call.to_string(), (name, args));
                 return Ok(());
             }
-            Record::Update { update } | Record::StateUpdated { update } | Record::ToolFinished { update, .. } => update,
+            Record::Update { update } | Record::StateUpdated { update, .. } | Record::ToolFinished { update, .. } => {
+                update
+            }
             _ => return Ok(()),
         };
         for (channel, change) in entries(&update)? {

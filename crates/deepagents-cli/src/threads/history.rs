@@ -68,7 +68,7 @@ async fn describe_records(journal: &dyn Journal, thread: &str, range: Range<u64>
     for entry in journal.read(thread, range).await? {
         match entry.record {
             Record::Update { update } => parts.extend(describe_messages(&update)?),
-            Record::StateUpdated { update } => {
+            Record::StateUpdated { update, .. } => {
                 let changed = entries(&update)?.into_iter().map(|(channel, _)| channel);
                 let changed: Vec<String> = changed.filter(|channel| channel != FileUndo::NAME).collect();
                 if !changed.is_empty() {

@@ -44,6 +44,21 @@ fn a_spent_token_budget_is_reported_with_its_usage_and_the_thread_continues() {
 }
 
 #[test]
+fn with_at_limit_answer_the_last_call_answers_without_tools_and_the_exit_code_stays() {
+    for limit in [["--max-turns", "2"], ["--max-tokens", "3000"]] {
+        let server = Server::start([looks(), Reply::Text(vec!["So far: nothing."])]);
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = run(dir.path(), &server.address);
+        let stopped = finish(command.args(["--no-save", "-q", "--at-limit", "answer"]).args(limit).arg("Look"));
+        assert_eq!((stopped.code, stopped.out.as_str()), (Some(1), "So far: nothing.\n"), "{stopped:?}");
+        assert!(stopped.err.contains("stopped at its limit of"), "{stopped:?}");
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[1].body["tool_choice"], json!("none"));
+    }
+}
+
+#[test]
 fn sub_agent_tokens_and_turns_count() {
     for (option, most, told) in [
         ("--max-tokens", "2000", "limit of 2,000 tokens with 2,468 spent"),

@@ -124,7 +124,7 @@ impl ChildScope {
             agent,
             path,
             cancel: shared.cancel.child_token(),
-            budget: Arc::new(BudgetTracker::new(Some(shared.budget.clone()), Budget::default(), &Budget::default())),
+            budget: Arc::new(BudgetTracker::of_parts(Some(shared.budget.clone()), Budget::default())),
             recorded: Mutex::default(),
             progress: Mutex::default(),
             below: Mutex::default(),

@@ -79,12 +79,36 @@ impl LogReplay {
 
     /// Returns the state of an agent, or `None` if it is not running.
     pub fn agent_state(&self, path: &[String]) -> Option<&State> {
-        if path.is_empty() { Some(self.state()) } else { self.children.get(path).map(|child| &child.replay.state) }
+        self.replay_of(path).map(|replay| &replay.state)
     }
 
     /// Returns the name of a sub-agent and the call that runs it, or `None` if it is not running.
     pub fn sub_agent(&self, path: &[String]) -> Option<(&str, Option<&CallId>)> {
         self.children.get(path).map(|child| (child.name.as_str(), child.call.as_ref()))
+    }
+
+    /// Returns the paths and names of the sub-agents that are running.
+    pub fn sub_agents(&self) -> impl Iterator<Item = (&[String], &str)> {
+        self.children.iter().map(|(path, child)| (path.as_slice(), child.name.as_str()))
+    }
+
+    /// Returns the state of an agent with the results of an incomplete turn, or `None` if it is not running.
+    ///
+    /// # Errors
+    /// Returns an error if the results do not match the state.
+    pub fn settled_state(&self, path: &[String]) -> Result<Option<State>> {
+        let Some(replay) = self.replay_of(path) else { return Ok(None) };
+        Ok(Some(replay.result_so_far(&self.thread)?.state))
+    }
+
+    /// Returns the number of an agent's turns up to its last complete step, with those that rewinds have skipped: the
+    /// calls of its last turn have one less as the turn of their ids. Returns 0 if the agent is not running.
+    pub fn turns(&self, path: &[String]) -> u32 {
+        self.replay_of(path).map_or(0, |replay| replay.turns)
+    }
+
+    fn replay_of(&self, path: &[String]) -> Option<&Replay> {
+        if path.is_empty() { Some(&self.main) } else { self.children.get(path).map(|child| &child.replay) }
     }
 
     /// Reads and applies the next record of the log. Returns `None` at the end of the log.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::machine::{Budget, BudgetState, BudgetUsage};
+use crate::machine::{Budget, BudgetState, BudgetUsage, LimitExit};
 use crate::message::Usage;
 use crate::model::{ChatModel, ModelOutput};
 use crate::panics::lock;
@@ -20,6 +20,8 @@ pub(crate) struct BudgetTracker {
     above: Option<Arc<BudgetTracker>>,
     /// The thread, for a background agent: the parent run tracks its spending separately until it takes it over.
     tracked_under: Option<Arc<str>>,
+    /// Whether it is that of an agent, which needs requests of its own after those of the parts below it.
+    is_of_agent: bool,
     book: Mutex<Book>,
 }
 
@@ -72,7 +74,12 @@ impl BudgetTracker {
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
         let budget = given.clone().or(own);
         let book = Book { given, deadline: deadline(&budget), budget, ..Book::default() };
-        Self { above, tracked_under: None, book: Mutex::new(book) }
+        Self { above, tracked_under: None, is_of_agent: true, book: Mutex::new(book) }
+    }
+
+    /// Starts tracking what makes no requests between those of its parts: several runs, or the scope of one agent.
+    pub(crate) fn of_parts(above: Option<Arc<Self>>, budget: Budget) -> Self {
+        Self { is_of_agent: false, ..Self::new(above, budget, &Budget::default()) }
     }
 
     /// Makes the parent run track this one separately, under the thread of a background agent.
@@ -172,8 +179,37 @@ impl BudgetTracker {
 
     /// Returns why no further request may be sent, if so.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
-        let book = lock(&self.book);
-        book.budget.exhausted_by(&book.all()).or_else(|| self.above.as_ref()?.exhausted())
+        self.find_up(&|book, above| book.budget.exhausted_except(&book.all(), above))
+    }
+
+    /// Returns what happens at the limits of the agent.
+    pub(crate) fn limit_exit(&self) -> LimitExit {
+        let own = lock(&self.book).budget.at_limit;
+        own.or_else(|| Some(self.above.as_ref()?.limit_exit())).unwrap_or_default()
+    }
+
+    /// Returns why the next request is the last one, if so. `before` is what the one before has spent.
+    pub(crate) fn ends_after_next(&self, before: &BudgetUsage) -> Option<FinishReason> {
+        self.find_up(&|book, above| book.budget.ends_after(&book.all(), before, above))
+    }
+
+    /// Returns the first result here or above. `find` also gets the number of agents above, up to the one whose budget
+    /// it is, that answer at their limits and so need another request.
+    fn find_up<T>(&self, find: &dyn Fn(&Book, u64) -> Option<T>) -> Option<T> {
+        let (mut tracker, mut above) = (self, 0);
+        loop {
+            let found = find(&lock(&tracker.book), above);
+            if found.is_some() {
+                return found;
+            }
+            tracker = tracker.above.as_deref()?;
+            above += u64::from(tracker.needs_last_request());
+        }
+    }
+
+    /// Returns whether it is that of an agent that answers at its limits.
+    fn needs_last_request(&self) -> bool {
+        self.is_of_agent && self.limit_exit() == LimitExit::Answer
     }
 
     /// Counts a model request before it is sent.
@@ -190,7 +226,7 @@ impl BudgetTracker {
     /// # Errors
     /// As [`begin_model_call`](Self::begin_model_call).
     pub(crate) fn begin_request(&self, unpriced: impl Fn() -> Option<String>) -> Result<()> {
-        let check = |book: &Book| match book.budget.exhausted_by(&book.all()) {
+        let check = |book: &Book, above| match book.budget.exhausted_except(&book.all(), above) {
             Some(stop) => Err(Error::BudgetExhausted(stop)),
             None => match book.budget.cost.and_then(|_| unpriced()) {
                 Some(name) => Err(Error::Input(format!(
@@ -200,21 +236,24 @@ impl BudgetTracker {
                 None => Ok(()),
             },
         };
-        self.count(None, &check, &|spent| spent.model_calls = spent.model_calls.saturating_add(1))
+        self.count((None, 0), &check, &|spent| spent.model_calls = spent.model_calls.saturating_add(1))
     }
 
     /// Counts something here and above, unless a check refuses it here or above. Returns the refusal. Each part stays
-    /// locked while those above are checked and updated, so that two requests cannot both take the last place.
+    /// locked while those above are checked and updated, so that two requests cannot both take the last place. `from`
+    /// is the background agent that it is counted for, and how many agents up to this one answer at their limits.
     fn count<E>(
         &self,
-        from: Option<&Arc<str>>,
-        check: &dyn Fn(&Book) -> Result<(), E>,
+        from: (Option<&Arc<str>>, u64),
+        check: &dyn Fn(&Book, u64) -> Result<(), E>,
         add: &dyn Fn(&mut BudgetUsage),
     ) -> Result<(), E> {
+        let (from, answering) = from;
         let mut book = lock(&self.book);
-        check(&book)?;
+        check(&book, answering)?;
         if let Some(above) = &self.above {
-            above.count(self.tracked_under.as_ref().or(from), check, add)?;
+            let answering = answering + u64::from(above.needs_last_request());
+            above.count((self.tracked_under.as_ref().or(from), answering), check, add)?;
         }
         add(book.account(from));
         Ok(())
@@ -250,16 +289,16 @@ impl BudgetTracker {
     /// # Errors
     /// Returns why it may not be made. Nothing is counted in that case.
     pub(crate) fn begin_tool_call(&self, begun: bool) -> Result<(), FinishReason> {
-        let check = |book: &Book| match book.budget.tool_calls {
+        let check = |book: &Book, _| match book.budget.tool_calls {
             Some(limit) if !begun && book.all().tool_calls >= limit => Err(FinishReason::Budget(BudgetKind::ToolCalls)),
             _ => Ok(()),
         };
-        self.count(None, &check, &|spent| spent.tool_calls = spent.tool_calls.saturating_add(1))
+        self.count((None, 0), &check, &|spent| spent.tool_calls = spent.tool_calls.saturating_add(1))
     }
 
     /// Uncounts a tool call that waits for a decision: it has not been made, and is counted when it is repeated.
     pub(crate) fn take_back_tool_call(&self) {
-        let Ok(()) = self.count(None, &|_| Ok::<_, Infallible>(()), &|spent| {
+        let Ok(()) = self.count((None, 0), &|_, _| Ok::<_, Infallible>(()), &|spent| {
             spent.tool_calls = spent.tool_calls.saturating_sub(1);
         });
     }

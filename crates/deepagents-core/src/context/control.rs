@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,8 @@ pub(crate) struct RunControl {
     pub(crate) agents: CancelRegistry,
     /// The run that also receives this run's events.
     forward: Mutex<Option<Emitter>>,
+    /// The background runs whose events this run receives, including some that have ended.
+    background: Mutex<Vec<Weak<RunControl>>>,
 }
 
 impl RunControl {
@@ -59,9 +61,30 @@ impl RunControl {
         AbandonGuard { abandoned: self.abandoned.clone(), keepers: self.keepers.clone() }
     }
 
+    /// Cancels the agents with this path and those below them: agents of this run, and of the background runs whose
+    /// events it receives. Returns whether one was running.
+    pub(crate) fn cancel_agent(&self, path: &[String]) -> bool {
+        let mut found = self.agents.cancel(path);
+        // Until it has loaded its thread, a resumed background run has the empty path, like every main agent.
+        if !path.is_empty() {
+            let background: Vec<_> = lock(&self.background).iter().filter_map(Weak::upgrade).collect();
+            for run in background {
+                found |= run.cancel_agent(path);
+            }
+        }
+        found
+    }
+
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
-    pub(crate) fn forward_to(&self, run: Emitter) {
-        *lock(&self.forward) = Some(run);
+    pub(crate) fn forward_to(self: &Arc<Self>, run: &Emitter) {
+        let earlier = lock(&self.forward).replace(run.clone());
+        if !earlier.is_some_and(|earlier| earlier.is_same(run))
+            && let Some(above) = run.control()
+        {
+            let mut background = lock(&above.background);
+            background.retain(|run| run.strong_count() > 0);
+            background.push(Arc::downgrade(self));
+        }
     }
 
     /// Stops forwarding to a run that has ended, unless another one has taken its place.
@@ -138,18 +161,12 @@ struct Registration {
 
 impl CancelRegistry {
     /// Registers an agent until the returned guard is dropped.
-    pub(crate) fn register(&self, path: Arc<[String]>, token: CancellationToken) -> impl Drop + Send + use<> {
-        struct Registered(CancelRegistry, u64);
-        impl Drop for Registered {
-            fn drop(&mut self) {
-                lock(&self.0.0).agents.remove(&self.1);
-            }
-        }
+    pub(crate) fn register(&self, path: Arc<[String]>, token: CancellationToken) -> Registered {
         let mut all = lock(&self.0);
         let number = all.next;
         all.next += 1;
         all.agents.insert(number, Registration { path, token, is_cancelled: false });
-        Registered(self.clone(), number)
+        Registered { all: self.clone(), number }
     }
 
     /// Cancels the agents with this path and those below them. Returns whether one was running.
@@ -167,5 +184,27 @@ impl CancelRegistry {
     /// Returns whether the agent with this path, or one above it, was cancelled.
     fn is_cancelled(&self, path: &[String]) -> bool {
         lock(&self.0).agents.values().any(|agent| agent.is_cancelled && path.starts_with(&agent.path))
+    }
+}
+
+/// Keeps an agent in the registry until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    all: CancelRegistry,
+    number: u64,
+}
+
+impl Registered {
+    /// Changes the path by which the agent is found.
+    pub(crate) fn set_path(&self, path: Arc<[String]>) {
+        if let Some(agent) = lock(&self.all.0).agents.get_mut(&self.number) {
+            agent.path = path;
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        lock(&self.all.0).agents.remove(&self.number);
     }
 }

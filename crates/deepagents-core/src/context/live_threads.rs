@@ -43,16 +43,16 @@ impl LiveThreads {
         below.map(|(thread, _)| thread.clone()).collect()
     }
 
-    /// Starts a run on a thread, or returns the one already in progress there.
+    /// Starts a run on a thread, or returns the one already in progress there. `make` returns a run and what starts it.
     ///
     /// # Errors
     /// Returns the number of runs in progress below the parent if it is `limit` or more.
-    pub(crate) fn start<R: LiveRun + Clone>(
+    pub(crate) fn start<R: LiveRun + Clone, S: FnOnce()>(
         &self,
         parent: &str,
         thread: &str,
         limit: usize,
-        start: impl FnOnce() -> R,
+        make: impl FnOnce() -> (R, S),
     ) -> Result<R, usize> {
         let mut live = lock(&self.live);
         if let Some(run) = running(&live, thread) {
@@ -62,8 +62,11 @@ impl LiveThreads {
         if running >= limit {
             return Err(running);
         }
-        let run = start();
+        let (run, start) = make();
         live.insert(thread.to_owned(), Arc::new(run.clone()));
+        // The end of a run takes the lock.
+        drop(live);
+        start();
         Ok(run)
     }
 

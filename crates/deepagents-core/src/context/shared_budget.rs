@@ -23,7 +23,7 @@ pub struct SharedBudget(pub(crate) Arc<BudgetTracker>);
 impl SharedBudget {
     /// Creates a budget of which nothing is spent yet.
     pub fn new(budget: Budget) -> Self {
-        Self(Arc::new(BudgetTracker::new(None, budget, &Budget::default())))
+        Self(Arc::new(BudgetTracker::of_parts(None, budget)))
     }
 
     /// Returns what its runs have spent so far.

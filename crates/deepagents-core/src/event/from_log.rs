@@ -140,7 +140,7 @@ impl LogEvents {
                 (agent.stepped, agent.turn) = (true, machine.turn());
                 agent.note_step(Some(&machine));
             }
-            Record::Update { update } | Record::StateUpdated { update } => {
+            Record::Update { update } | Record::StateUpdated { update, .. } => {
                 kinds = agent.updated(update, &self.schema, &mut self.edited)?;
             }
             Record::ToolStarted { call, provider_call_id: id, name, args, .. } => {

@@ -9,6 +9,7 @@ mod hub;
 mod kind;
 mod live;
 mod middleware;
+mod middleware_data;
 mod stream;
 
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub(crate) use from_log::LogEvents;
 pub(crate) use hub::EventHub;
 pub use kind::EventKind;
 pub use live::{OpenCall, PartialAnswer, PartialCall, RunSnapshot};
-pub use middleware::{LimitScope, LoadedFile, LoopPattern, MiddlewareEvent, ReachedLimit, RedactedPlace};
+pub use middleware::MiddlewareEvent;
+pub use middleware_data::{LimitScope, LoadedFile, LoopPattern, ReachedLimit, RedactedPlace};
 pub use stream::{EventStream, Subscribe};
 
 /// Version of the JSON form of [`Event`]. It is incremented when a field changes meaning or is removed, not when one is

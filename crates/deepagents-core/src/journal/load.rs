@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, SnapshotRule, ThreadInstance, read_intact,
+    Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, Snapshot, SnapshotRule, ThreadInstance,
+    read_intact,
 };
 use crate::ids::LogPosition;
 use crate::state::Schema;
@@ -95,9 +96,20 @@ pub(crate) async fn load_replay(
             loaded
         };
     };
+    let replay = replay_pieces(thread, &schema, base.as_ref(), pieces)?;
+    Ok(LoadedReplay { replay, rule, head, thread: instance })
+}
+
+/// Replays pieces of a log, the last one first, after the snapshot that precedes them.
+fn replay_pieces(
+    thread: &str,
+    schema: &Arc<Schema>,
+    base: Option<&Snapshot>,
+    pieces: Vec<Vec<LogEntry>>,
+) -> Result<Replay, JournalError> {
     let mut replay = match base {
-        Some(snapshot) => Replay::restore(thread, &schema, &snapshot)?,
-        None => Replay::new(schema),
+        Some(snapshot) => Replay::restore(thread, schema, snapshot)?,
+        None => Replay::new(schema.clone()),
     };
     for entry in pieces.into_iter().rev().flatten() {
         match entry.record {
@@ -109,7 +121,7 @@ pub(crate) async fn load_replay(
         }
     }
     replay.adopt_paused();
-    Ok(LoadedReplay { replay, rule, head, thread: instance })
+    Ok(replay)
 }
 
 /// Returns the target of the rewind that starts a piece, if one does.

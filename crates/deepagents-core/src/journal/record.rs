@@ -51,6 +51,9 @@ pub enum Record {
     StateUpdated {
         /// The change.
         update: RecordUpdate,
+        /// The run whose request contained the change, if any, so that the change is not made again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
     },
     /// A tool is about to run. If no [`ToolFinished`](Self::ToolFinished) follows, the outcome is unknown after a
     /// crash.
@@ -162,6 +165,13 @@ pub enum Record {
     /// A record of a kind that this version does not know. It is skipped.
     #[serde(other)]
     Unknown,
+}
+
+impl Record {
+    /// Whether the record is a change of the state for the request of a run.
+    pub fn is_change_for(&self, run: &str) -> bool {
+        matches!(self, Self::StateUpdated { run: Some(of), .. } if of == run)
+    }
 }
 
 /// Distinguishes a thread from its copies, and from a later thread of the same name.

@@ -10,7 +10,7 @@ use super::{ChildLog, JournalError, Record, RecordUpdate, ThreadInstance};
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::PausedChildren;
 use crate::machine::{BudgetUsage, Machine, Open, committed, settle};
-use crate::message::MessageOp;
+use crate::message::{MessageOp, ToolMessage};
 use crate::state::{ChannelError, Inheritance, MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
 
@@ -121,18 +121,7 @@ impl Replay {
 
     fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
         match record {
-            Record::RunStarted { run, thread, .. } => {
-                // A new run starts: what an unfinished turn left belongs to the conversation before it. Late messages
-                // follow in the updates of the new run.
-                self.settle()?;
-                self.close_turn();
-                self.machine = None;
-                let last = self.run.replace(LastRun { run, thread, ..LastRun::default() });
-                if let Some(last) = last {
-                    self.earlier_runs.truncate(MAX_EARLIER_RUNS - 1);
-                    self.earlier_runs.push_front(last.run);
-                }
-            }
+            Record::RunStarted { run, thread, .. } => self.start_run(run, thread)?,
             Record::RunResumed { run, thread, keys, .. } => {
                 let attempt = self.run.as_ref().map_or(0, |run| run.attempt) + 1;
                 self.run = Some(LastRun { run, ended: None, attempt, thread, keys });
@@ -141,7 +130,7 @@ impl Replay {
                 let last = self.run.take().unwrap_or_default();
                 self.run = Some(LastRun { run, ended: Some(stop), ..last });
             }
-            Record::Update { update } | Record::StateUpdated { update } => {
+            Record::Update { update } | Record::StateUpdated { update, .. } => {
                 let update = self.known(update)?;
                 self.state.apply(&update)?;
             }
@@ -158,18 +147,7 @@ impl Replay {
             Record::ToolLeft { call, output } => {
                 self.open.outputs.insert(call, output);
             }
-            Record::ToolFinished { call, message, update } => {
-                let (messages, rest) = self.known(update)?.split::<MessagesChannel>();
-                self.state.apply(&rest)?;
-                self.call_states.remove(&call);
-                for (_, child) in self.children.extract_if(.., |_, child| child.call == call) {
-                    self.spent_below += &child.uncounted();
-                }
-                self.open.in_doubt.remove(&call);
-                self.open.outputs.remove(&call);
-                self.open.changed.extend(rest.channels().map(str::to_owned));
-                self.open.finished.insert(call, (message, messages.concat()));
-            }
+            Record::ToolFinished { call, message, update } => self.finish_call(call, message, update)?,
             Record::ToolsCommitted { calls } => {
                 let results = calls.iter().filter_map(|call| self.open.finished.remove(call)).collect::<Vec<_>>();
                 self.state.apply(&committed(results))?;
@@ -192,6 +170,40 @@ impl Replay {
                 });
             }
         }
+        Ok(())
+    }
+
+    /// Starts a run. What an unfinished turn left belongs to the conversation before it; late messages follow in the
+    /// updates of the new run.
+    fn start_run(&mut self, run: String, thread: Option<ThreadInstance>) -> Result<(), ChannelError> {
+        self.settle()?;
+        self.close_turn();
+        self.machine = None;
+        let last = self.run.replace(LastRun { run, thread, ..LastRun::default() });
+        if let Some(last) = last {
+            self.earlier_runs.truncate(MAX_EARLIER_RUNS - 1);
+            self.earlier_runs.push_front(last.run);
+        }
+        Ok(())
+    }
+
+    /// Keeps the result of a call until its turn is complete. What else the call changed takes effect at once.
+    fn finish_call(
+        &mut self,
+        call: CallId,
+        message: Arc<ToolMessage>,
+        update: RecordUpdate,
+    ) -> Result<(), ChannelError> {
+        let (messages, rest) = self.known(update)?.split::<MessagesChannel>();
+        self.state.apply(&rest)?;
+        self.call_states.remove(&call);
+        for (_, child) in self.children.extract_if(.., |_, child| child.call == call) {
+            self.spent_below += &child.uncounted();
+        }
+        self.open.in_doubt.remove(&call);
+        self.open.outputs.remove(&call);
+        self.open.changed.extend(rest.channels().map(str::to_owned));
+        self.open.finished.insert(call, (message, messages.concat()));
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl ThreadUsage {
             Record::Rewind { .. } if is_main => self.end_run(),
             Record::Step { machine, .. } if is_main => self.run.step(&machine),
             Record::BudgetCharged { spent } if is_main => self.outside_conversations += spent.usage,
-            Record::Update { update } | Record::StateUpdated { update } | Record::ToolFinished { update, .. } => {
+            Record::Update { update } | Record::StateUpdated { update, .. } | Record::ToolFinished { update, .. } => {
                 self.updated(update, schema);
             }
             _ => {}

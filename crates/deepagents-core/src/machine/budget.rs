@@ -21,6 +21,8 @@ use crate::status::{BudgetKind, FinishReason};
 /// left, except that its time starts anew. What a killed process had spent since the last step of the main agent is not
 /// known.
 ///
+/// With [`LimitExit::Answer`], the last request that the limits allow asks for an answer.
+///
 /// ```
 /// use std::time::Duration;
 /// use deepagents_core::run::{Budget, RunInput};
@@ -52,6 +54,35 @@ pub struct Budget {
     /// Cost, in the currency of the models' prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// What happens at the limits; `None` for what happens at those of the agent above, or [`LimitExit::End`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_limit: Option<LimitExit>,
+}
+
+/// What happens at a limit of an agent: those of its [`Budget`], and of its model calls.
+///
+/// ```
+/// use deepagents_core::run::{Budget, LimitExit, RunInput};
+/// let budget = Budget::default().model_calls(20).at_limit(LimitExit::Answer);
+/// let input = RunInput::new("What do the logs say?").budget(budget);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LimitExit {
+    /// The run ends.
+    #[default]
+    End,
+    /// The last request that the limits allow is made without tools, with a note that asks the model to answer with what
+    /// it has. The run ends after it, for the same reason as with [`End`](Self::End).
+    ///
+    /// - Of model calls, a sub-agent leaves one for each agent above it.
+    /// - Of tokens and cost, the last request is made when what is left does not allow two requests like the one
+    ///   before, and one more for each agent above. What is already spent at that point, for example by sub-agents,
+    ///   ends the run without an answer.
+    /// - Calls of tools beyond their limit are answered with an error, and then the last request is made.
+    /// - At the end of its time a run ends at once.
+    Answer,
 }
 
 impl Budget {
@@ -106,6 +137,13 @@ impl Budget {
         self
     }
 
+    /// Sets what happens at the limits, also for sub-agents that have no setting of their own.
+    #[must_use]
+    pub fn at_limit(mut self, exit: LimitExit) -> Self {
+        self.at_limit = Some(exit);
+        self
+    }
+
     /// Returns whether nothing is limited.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
@@ -121,6 +159,7 @@ impl Budget {
             output_tokens: self.output_tokens.or(other.output_tokens),
             tokens: self.tokens.or(other.tokens),
             cost: self.cost.or(other.cost),
+            at_limit: self.at_limit.or(other.at_limit),
         }
     }
 
@@ -143,6 +182,7 @@ impl Budget {
             output_tokens: left(self.output_tokens, spent.usage.output),
             tokens: left(self.tokens, spent.usage.total()),
             cost: self.cost.map(|limit| (limit - spent.cost).max(0.0)),
+            at_limit: self.at_limit,
         }
     }
 
@@ -162,7 +202,24 @@ impl Budget {
             output_tokens: least(self.output_tokens, other.output_tokens),
             tokens: least(self.tokens, other.tokens),
             cost: least(self.cost, other.cost),
+            at_limit: self.at_limit.or(other.at_limit),
         }
+    }
+
+    /// Returns why a request is the last one, if so: what is left does not allow two like the one before. This many
+    /// agents above need a request of their own.
+    pub(crate) fn ends_after(&self, spent: &BudgetUsage, before: &BudgetUsage, above: u64) -> Option<FinishReason> {
+        let mut after = *spent;
+        for _ in 0..above.saturating_add(2) {
+            after += before;
+        }
+        after.model_calls = spent.model_calls.saturating_add(above).saturating_add(1);
+        self.exhausted_by(&after)
+    }
+
+    /// Returns why no further request may be sent if this many must be left for agents above.
+    pub(crate) fn exhausted_except(&self, spent: &BudgetUsage, above: u64) -> Option<FinishReason> {
+        self.exhausted_by(&BudgetUsage { model_calls: spent.model_calls.saturating_add(above), ..*spent })
     }
 
     /// Returns why no further request may be sent, if so.

@@ -28,6 +28,9 @@ pub enum JumpTo {
     End,
     /// The end as with [`End`](Self::End), with a reason for callers. No later hook can make the run continue.
     EndBecause(EndReason),
+    /// The last model call of the run: a note asks the model for its answer, and it cannot call tools. The run ends
+    /// after it with this reason. If the last call has been made, or none is left, the run ends at once.
+    LastAnswer(EndReason),
 }
 
 /// Why a hook ends a run before its task is done.
@@ -65,7 +68,7 @@ impl JumpTo {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Continue => "continue",
-            Self::Model => "model",
+            Self::Model | Self::LastAnswer(_) => "model",
             Self::Tools => "tools",
             Self::End | Self::EndBecause(_) => "end",
         }
@@ -73,7 +76,7 @@ impl JumpTo {
 
     /// Returns whether the jump abandons calls of the last answer that have no result.
     pub(crate) fn leaves_calls(self) -> bool {
-        matches!(self, Self::Model | Self::End | Self::EndBecause(_))
+        matches!(self, Self::Model | Self::End | Self::EndBecause(_) | Self::LastAnswer(_))
     }
 }
 

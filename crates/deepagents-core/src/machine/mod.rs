@@ -5,13 +5,15 @@ mod budget;
 mod jump;
 mod open_turn;
 mod step;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::StopReason;
 use crate::status::FinishReason;
 pub(crate) use budget::BudgetState;
-pub use budget::{Budget, BudgetError, BudgetUsage};
+pub use budget::{Budget, BudgetError, BudgetUsage, LimitExit};
 pub use jump::{EndReason, JumpTo, RouteError};
 pub(crate) use open_turn::{Open, committed, pairs, settle};
 pub use step::{NextStep, Node, StepInput};
@@ -34,6 +36,9 @@ pub struct Machine {
     idle: u32,
     /// Why the run is about to end.
     stop: FinishReason,
+    /// Why the run ends after its next answer, for which the model cannot call tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closing: Option<FinishReason>,
     /// Why the last answer ended, for the hooks that follow, which may run in another process.
     #[serde(default, skip_serializing_if = "StopReason::is_end")]
     answer_stop: StopReason,
@@ -66,6 +71,7 @@ impl Machine {
             agent_calls: None,
             idle: 0,
             stop,
+            closing: None,
             answer_stop,
             ledger: None,
         }
@@ -176,6 +182,11 @@ impl Machine {
                 }
                 self.phase = Phase::Tools;
             }
+            (Phase::BeforeModel, JumpTo::LastAnswer(reason)) => {
+                self.close(reason.into());
+                self.phase = Phase::Model;
+            }
+            (_, JumpTo::LastAnswer(reason)) => self.go_to_last_answer(reason.into()),
             (Phase::BeforeAgent, JumpTo::Continue | JumpTo::Model) => self.go_to_model(),
             (Phase::BeforeModel, JumpTo::Continue | JumpTo::Model) => self.phase = Phase::Model,
             (Phase::AfterModel, JumpTo::Continue) => self.after_answer(facts),
@@ -213,7 +224,9 @@ impl Machine {
     /// Reports that the calls of the turn have their results: `direct` if all of them are the run's answer, `shaped` if
     /// one was the structured answer.
     pub fn tools_done(&mut self, direct: bool, shaped: bool) {
-        if shaped {
+        if let Some(stop) = self.closing.clone() {
+            self.end(stop);
+        } else if shaped {
             self.end(FinishReason::Done);
         } else if direct {
             self.end(FinishReason::ReturnDirect);
@@ -224,7 +237,30 @@ impl Machine {
 
     /// Returns whether the run may call the model again.
     pub(crate) fn has_calls_left(&self) -> bool {
-        self.calls < self.limit
+        self.calls < self.limit && self.closing.is_none()
+    }
+
+    /// Returns whether the next model call is the last one.
+    pub(crate) fn is_at_last_call(&self) -> bool {
+        self.calls.saturating_add(1) >= self.limit
+    }
+
+    /// Makes the next answer the last one; the run ends after it with this reason.
+    pub(crate) fn close(&mut self, stop: FinishReason) {
+        self.closing.get_or_insert(stop);
+    }
+
+    /// Returns why the run ends after its next or last answer, if that was decided before it was requested.
+    pub(crate) fn closing(&self) -> Option<&FinishReason> {
+        self.closing.as_ref()
+    }
+
+    /// Goes to the model for the last time, or ends if there has been a last answer or no call is left.
+    pub(crate) fn go_to_last_answer(&mut self, stop: FinishReason) {
+        self.go_to_model();
+        if self.phase == Phase::BeforeModel {
+            self.close(stop);
+        }
     }
 
     /// Returns whether the run has finished in a way that lets it continue if a message is pending.
@@ -264,6 +300,8 @@ impl Machine {
     fn after_answer(&mut self, facts: &StepInput) {
         if facts.pending > 0 {
             self.phase = Phase::Tools;
+        } else if let Some(stop) = self.closing.clone() {
+            self.end(stop);
         } else if facts.steered
             || facts.stop == StopReason::Pause
             || (facts.had_calls && facts.stop != StopReason::Refusal)
@@ -282,7 +320,9 @@ impl Machine {
     }
 
     fn go_to_model(&mut self) {
-        if self.calls >= self.limit || self.idle > self.limit {
+        if let Some(stop) = self.closing.clone() {
+            self.end(stop);
+        } else if self.calls >= self.limit || self.idle > self.limit {
             self.end(FinishReason::StepLimit);
         } else {
             self.idle = self.idle.saturating_add(1);
@@ -307,105 +347,5 @@ impl Phase {
             Self::AfterAgent => "after_agent",
             Self::Finished => "finished",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at_answer(limit: u32) -> Machine {
-        let mut machine = Machine::new(0, limit);
-        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
-        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
-        machine.model_asked();
-        machine.model_answered(StopReason::End);
-        machine
-    }
-
-    fn after(facts: &StepInput) -> NextStep {
-        let mut machine = at_answer(10);
-        machine.hooks_done(JumpTo::Continue, facts).unwrap();
-        machine.next()
-    }
-
-    #[test]
-    fn calls_without_results_are_run() {
-        assert_eq!(
-            after(&StepInput { pending: 2, had_calls: true, ..StepInput::default() }),
-            NextStep::Tools { turn: 0 }
-        );
-    }
-
-    #[test]
-    fn calls_answered_by_hooks_return_to_the_model() {
-        assert_eq!(after(&StepInput { had_calls: true, ..StepInput::default() }), NextStep::BeforeModel);
-    }
-
-    #[test]
-    fn a_paused_answer_is_continued() {
-        assert_eq!(after(&StepInput { stop: StopReason::Pause, ..StepInput::default() }), NextStep::BeforeModel);
-    }
-
-    #[test]
-    fn a_run_at_its_limit_ends_through_the_after_agent_hooks_and_stays_ended() {
-        let mut machine = at_answer(1);
-        machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
-        assert_eq!(machine.next(), NextStep::AfterAgent);
-        machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
-        assert_eq!(machine.next(), NextStep::Finish(FinishReason::StepLimit));
-    }
-
-    #[test]
-    fn a_run_ended_by_a_hook_keeps_its_reason_and_does_not_return_to_the_model() {
-        let mut machine = at_answer(5);
-        machine.hooks_done(JumpTo::EndBecause(EndReason::NoProgress), &StepInput::default()).unwrap();
-        assert_eq!(machine.next(), NextStep::AfterAgent);
-        machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
-        assert_eq!(machine.next(), NextStep::Finish(FinishReason::NoProgress));
-        assert!(!machine.prolong());
-    }
-
-    #[test]
-    fn hooks_that_loop_without_a_model_call_reach_the_step_limit() {
-        let mut machine = Machine::new(0, 3);
-        let mut rounds = 0;
-        while !matches!(machine.next(), NextStep::Finish(_)) {
-            let go = if machine.next() == NextStep::BeforeModel { JumpTo::End } else { JumpTo::Model };
-            machine.hooks_done(go, &StepInput::default()).unwrap();
-            rounds += 1;
-            assert!(rounds < 100, "the machine does not end");
-        }
-        assert_eq!(machine.next(), NextStep::Finish(FinishReason::StepLimit));
-    }
-
-    #[test]
-    fn a_finished_run_can_be_prolonged_unless_a_hook_ended_it() {
-        let mut machine = at_answer(5);
-        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
-        assert!(!machine.prolong(), "it has not finished yet");
-        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
-        assert!(machine.prolong());
-        assert_eq!(machine.next(), NextStep::BeforeModel);
-        machine.hooks_done(JumpTo::End, &StepInput::default()).unwrap();
-        machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
-        assert!(!machine.prolong());
-    }
-
-    #[test]
-    fn jumping_to_tools_without_calls_is_an_error_that_names_the_phase() {
-        let mut machine = Machine::new(0, 1);
-        let error = machine.hooks_done(JumpTo::Tools, &StepInput::default()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "before_agent asked for `tools`, but no call of the last answer is waiting for a result"
-        );
-    }
-
-    #[test]
-    fn a_machine_survives_json() {
-        let machine = at_answer(3);
-        let json = serde_json::to_string(&machine).unwrap();
-        assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);
     }
 }

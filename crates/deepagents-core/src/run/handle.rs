@@ -19,6 +19,9 @@ use crate::status::FinishReason;
 /// Time limit for saving the partial output of tool calls when a run is abandoned.
 const SAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Time limit for an aborted run to drop what it holds.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The result of a run, once it has ended.
 pub(super) type Ended = Option<Result<Outcome, Box<RunError>>>;
 
@@ -136,8 +139,11 @@ impl RunHandle {
     /// Cancels the sub-agents with this path and those below it, as [`interrupt`](Self::interrupt) does for the whole
     /// run. The path of an agent is that of its events. Returns whether one was running. Its parent agent receives the
     /// partial answer, is told that the sub-agent was cancelled, and continues.
+    ///
+    /// While this run is in progress, this includes background agents in this process whose events it forwards, and the
+    /// sub-agents of these. A background agent that a cancelled agent started goes on; it is cancelled by its own path.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
-        self.inner.control.agents.cancel(path)
+        !self.is_finished() && self.inner.control.cancel_agent(path)
     }
 
     /// Suspends the run at its next step, so that it can be resumed from anywhere. Calls in progress finish, sub-agents
@@ -155,6 +161,9 @@ impl RunHandle {
     /// progress are then unknown, but their latest progress output is kept for the model. The outcome is the error
     /// [`Left`](crate::error::Error::Left).
     ///
+    /// This returns at most one and a half seconds after `timeout`. The run outlives that only if third-party code,
+    /// such as a hook, blocks its thread, because a task can be aborted only where it awaits.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # async fn f(agent: deepagents_core::agent::Agent) {
@@ -169,8 +178,8 @@ impl RunHandle {
             // A journal that does not respond must not delay the exit.
             let _ = tokio::time::timeout(SAVE_TIMEOUT, self.inner.control.abandon()).await;
             LiveRun::abort(self);
-            // Wait until the aborted task has dropped everything it holds.
-            let _ = self.outcome().await;
+            // Wait until the aborted task has dropped everything it holds. A blocked thread must not delay the exit.
+            let _ = tokio::time::timeout(ABORT_TIMEOUT, self.outcome()).await;
         }
     }
 
@@ -187,7 +196,7 @@ impl RunHandle {
         self.inner.hub.subscribe(from)
     }
 
-    /// Waits for the run to end.
+    /// Waits for the run to end. Dropping the returned future only stops waiting.
     ///
     /// # Errors
     /// Returns an error if the run fails. The error holds what the run had finished.
@@ -208,7 +217,7 @@ impl RunHandle {
 
     /// Forwards the events of this run to another run while that one is in progress.
     pub(crate) fn forward_to(&self, cx: &Context) {
-        self.inner.control.forward_to(cx.shared.events.clone());
+        self.inner.control.forward_to(&cx.shared.events);
     }
 
     /// Removes an owner; the last one cancels the run. A run that waits for a decision is not over: its resources

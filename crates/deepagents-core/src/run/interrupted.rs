@@ -2,6 +2,7 @@
 
 use super::driver::Driver;
 use crate::error::Result;
+use crate::journal::Replay;
 use crate::message::{AssistantMessage, Block, Message, Messages};
 use crate::state::Update;
 use crate::status::FinishReason;
@@ -39,16 +40,20 @@ impl Driver {
 
 /// Returns the message to the model if the last answer was interrupted, so that it does not take it for complete.
 pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
-    let last = messages.last().filter(|message| message.as_assistant().is_some())?;
-    last.text().ends_with(INTERRUPTED_MARK).then(|| Update::message(Message::harness(CONTINUE_PROMPT)))
+    let answer = messages.last()?.as_assistant()?;
+    // Models imitate the mark, but every complete answer of a model has its usage.
+    let is_interrupted = answer.usage.is_none() && interrupted_words(&answer.text()).is_some();
+    is_interrupted.then(|| Update::message(Message::harness(CONTINUE_PROMPT)))
 }
 
-/// Returns the message to the model if a hook at a limit closed the conversation of a run, so that the resumed run goes
-/// on with the task.
-pub(super) fn after_limit(messages: &Messages, stop: &FinishReason) -> Option<Update> {
-    let answer = messages.last()?.as_assistant()?;
+/// Returns the message to the model if the conversation of a run was closed at a limit, by a hook or by a last answer of
+/// the model, so that the resumed run goes on with the task.
+pub(super) fn after_limit(left: &Replay, stop: &FinishReason) -> Option<Update> {
+    let has_last_answer = left.machine.as_ref().is_some_and(|machine| machine.closing().is_some());
+    let last = left.state.messages().last().and_then(|message| message.as_assistant());
     // Every answer of a model has its usage.
-    let is_closed = matches!(stop, FinishReason::StepLimit | FinishReason::Budget(_)) && answer.usage.is_none();
+    let is_closed = has_last_answer || last.is_some_and(|answer| answer.usage.is_none());
+    let is_closed = is_closed && matches!(stop, FinishReason::StepLimit | FinishReason::Budget(_));
     is_closed.then(|| Update::message(Message::harness(RESUME_PROMPT)))
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::handle::Inner;
+use super::task::RunTask;
 use super::{Run, RunHandle, RunInput};
 use crate::context::AgentDefinition;
 use crate::ids::ThreadId;
@@ -37,7 +38,7 @@ impl LiveRuns {
         input: RunInput,
         ended: impl FnOnce() + Send + 'static,
     ) -> Run {
-        let Some(id) = input.id.clone() else { return Run::start(agent, input, ended) };
+        let Some(id) = input.id.clone() else { return spawned(Run::prepare(agent, input, ended)) };
         let key = (input.thread.clone(), id);
         let mut live = lock(&self.0);
         if let Some(inner) = live.get(&key).and_then(Weak::upgrade) {
@@ -47,12 +48,14 @@ impl LiveRuns {
             }
         }
         let (runs, forgotten) = (self.clone(), key.clone());
-        let run = Run::start(agent, input, move || {
+        let (run, task) = Run::prepare(agent, input, move || {
             runs.forget(&forgotten);
             ended();
         });
         live.insert(key, Arc::downgrade(&run.handle.inner));
-        run
+        // The end of the run takes the lock.
+        drop(live);
+        spawned((run, task))
     }
 
     fn forget(&self, key: &Key) {
@@ -63,4 +66,9 @@ impl LiveRuns {
             live.remove(key);
         }
     }
+}
+
+fn spawned((run, task): (Run, RunTask)) -> Run {
+    task.spawn();
+    run
 }

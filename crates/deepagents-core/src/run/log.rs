@@ -27,6 +27,8 @@ pub(crate) struct Log {
     pub(super) root: Vec<String>,
     end: LogPosition,
     waiting: Vec<Record>,
+    /// Whether the log could not be written. Nothing more is written then.
+    failed: bool,
     rule: SnapshotRule,
     /// Bytes of the log that the snapshot rule has counted.
     counted: u64,
@@ -74,6 +76,11 @@ impl Log {
         self.to.is_some()
     }
 
+    /// Returns whether the log could not be written, so that what followed is not in it.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     /// Returns why the thread was lost, if it was. Nothing more is written in that case: the next run finds the log as
     /// after a crash.
     pub(crate) fn why_lost(&self) -> Option<JournalError> {
@@ -111,10 +118,15 @@ impl Log {
                 Ok(())
             }
             Err(error) => {
-                self.to = None;
+                self.fail();
                 Err(error)
             }
         }
+    }
+
+    fn fail(&mut self) {
+        self.to = None;
+        self.failed = true;
     }
 
     /// Replays the log of the whole thread for an agent with these channels, unless `give_up` completes first. Returns
@@ -127,7 +139,7 @@ impl Log {
         let Some(writer) = &self.to else { return Ok(None) };
         let replay = until(give_up, writer.replay(schema)).await;
         if replay.is_err() {
-            self.to = None;
+            self.fail();
         }
         replay.map(Some)
     }

@@ -8,6 +8,7 @@ mod hooks;
 mod input;
 mod interrupted;
 mod interrupts;
+mod last_answer;
 mod left_calls;
 mod live_runs;
 mod log;
@@ -16,6 +17,7 @@ mod offers;
 mod outcome;
 mod record;
 mod start;
+mod task;
 mod tools;
 mod undelivered;
 
@@ -30,12 +32,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::{AgentDefinition, Emitter};
 use crate::error::Error;
-use crate::event::{Event, EventKind, EventStream, Subscribe};
+use crate::event::{Event, EventStream, Subscribe};
 use crate::ids::RunId;
 use crate::panics::caught_async;
 pub(crate) use background::{ERROR, agent_of};
 pub(crate) use driver::{Below, Driver, NewThread, Place, Setting};
 use handle::Inner;
+use task::{Close, RunTask, Work};
 
 pub(crate) use live_runs::LiveRuns;
 pub(crate) use offers::{join_offered, offered_tools};
@@ -51,7 +54,7 @@ pub use crate::context::{
     Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Observers, Reporter, RunObserver, RunStart,
     SharedBudget, Suspender,
 };
-pub use crate::machine::{Budget, BudgetUsage, Machine, NextStep, Node, StepInput};
+pub use crate::machine::{Budget, BudgetUsage, LimitExit, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 
 /// The owner of a run in progress: a stream of its events from the first one, with the methods of a [`RunHandle`]. The
@@ -83,19 +86,19 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts a run on the current runtime. `ended` is called once its outcome is set.
-    fn start(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> Self {
-        Self::start_with_parent(agent, input, None, None, ended)
+    /// Makes a run and the task to spawn. `ended` is called once the outcome is set.
+    fn prepare(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> (Self, RunTask) {
+        Self::prepare_with_parent(agent, input, None, None, ended)
     }
 
-    /// Starts a run, optionally in the background of a parent run and on a new thread.
-    pub(crate) fn start_with_parent(
+    /// Makes a run, optionally in the background of a parent run and on a new thread, and the task to spawn.
+    pub(crate) fn prepare_with_parent(
         agent: Arc<AgentDefinition>,
         mut input: RunInput,
         above: Option<&Context>,
         new: Option<NewThread>,
         ended: impl FnOnce() + Send + 'static,
-    ) -> Self {
+    ) -> (Self, RunTask) {
         let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
         let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
         let cancel = input.cancel_token();
@@ -128,30 +131,11 @@ impl Run {
             place: new.map_or(Place::Main, |new| Place::Background(Box::new(new))),
             ..main
         };
-        let path = setting.path.clone();
+        let inner = run.handle.inner.clone();
+        let (path, ended) = (setting.path.clone(), Some(Box::new(ended) as _));
+        let close = Close { hub, control, path, events: emitter, ended };
         let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting));
-        let (left, left_path) = (emitter.clone(), path.clone());
-        let driver = tokio::spawn(async move {
-            // Also runs if the runtime shuts down before the run ends. After the end of a run, further events are
-            // dropped.
-            let _closed = OnDrop(Some(move || {
-                left.emit(&left_path, None, || EventKind::failed(&Error::Left, true));
-                control.inbox.close();
-                hub.close();
-                ended();
-            }));
-            // Dropped before the guard above, so that an aborted run counts as ended when the guard runs.
-            let report = report;
-            let result = caught_async(driven).await.unwrap_or_else(|panic| {
-                let failed = panicked(&panic);
-                emitter.emit(&path, None, || EventKind::failed(&failed.error, true));
-                Err(failed)
-            });
-            report.send_replace(Some(result));
-        });
-        // This is the only code that sets it.
-        let _ = run.handle.inner.abort.set(driver.abort_handle());
-        run
+        (run, RunTask { inner, work: Work { driven, report, close } })
     }
 
     /// Adds an owner of a run, which reads the events from the start.
@@ -185,6 +169,19 @@ impl Run {
     }
 
     /// Waits for the run to end. Unread events are discarded.
+    ///
+    /// The returned future owns the run: dropping it, as a timeout or a `select!` does, cancels the run unless there is
+    /// another owner. The method of the same name of [`handle()`](Self::handle) only stops waiting.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(agent: deepagents_core::agent::Agent) {
+    /// let run = agent.run("Summarise README.md");
+    /// if tokio::time::timeout(Duration::from_secs(5), run.handle().outcome()).await.is_err() {
+    ///     println!("it is still running");
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Returns an error if the run fails. The error holds what the run had finished.
@@ -225,15 +222,4 @@ impl Drop for Run {
 fn panicked(panic: &str) -> Box<RunError> {
     let error = Error::other(format!("the run panicked: {panic}"));
     Box::new(RunError::without_state(error))
-}
-
-/// Calls a function when dropped.
-struct OnDrop<F: FnOnce()>(Option<F>);
-
-impl<F: FnOnce()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        if let Some(last) = self.0.take() {
-            last();
-        }
-    }
 }

@@ -48,6 +48,7 @@ impl Driver {
     /// Builds the model request, once the log contains everything that goes into it.
     async fn next_request(&mut self, turn: u32) -> Result<(ModelRequest, Context), Break> {
         self.clear_structured()?;
+        self.announce_last_answer()?;
         if self.log.waiting() > 0 || self.log.is_snapshot_due() {
             self.log_step();
         }
@@ -67,6 +68,7 @@ impl Driver {
             let hook = async { middleware.modify_request(request, &cx).await };
             request = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
         }
+        self.forbid_calls(&mut request);
         Ok((request, cx))
     }
 
@@ -121,6 +123,7 @@ impl Driver {
             // Nobody is asked about a call that is not made.
             self.answer_pending(declined_with)?;
         }
+        self.refuse_calls_of_last_answer()?;
         if structured.is_some() {
             self.update(Update::new::<StructuredResponse>(structured))?;
         }
@@ -154,7 +157,7 @@ impl Driver {
         let cut = |stop: &StopReason| {
             matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow | StopReason::Refusal | StopReason::Pause)
         };
-        if !asked || cut(&facts.stop) {
+        if !asked || cut(&facts.stop) || self.machine.closing().is_some() {
             return Ok(());
         }
         let Some(format) = self.shared.agent.format.clone() else { return Ok(()) };

@@ -102,6 +102,7 @@ impl Outcome {
 ///
 /// It serialises as a [`RunErrorRecord`](super::RunErrorRecord).
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct RunError {
     /// The cause. Shared because all holders of the run receive it.
     pub error: Arc<Error>,
@@ -109,6 +110,16 @@ pub struct RunError {
     pub state: State,
     /// Tokens used.
     pub usage: Usage,
+    /// Tokens by agent name, including the main agent.
+    pub usage_by_agent: BTreeMap<String, Usage>,
+    /// Number of model calls of the main agent, not counting retries.
+    pub model_calls: u32,
+    /// The amount spent by all its agents, as in [`Outcome::spent`].
+    pub spent: BudgetUsage,
+    /// The thread, if there is one.
+    pub thread: Option<ThreadId>,
+    /// The run's id; empty if the run did not begin.
+    pub run: String,
 }
 
 /// Omits the state, because a `main` that returns the error prints this.
@@ -134,13 +145,18 @@ impl std::error::Error for RunError {
 }
 
 impl RunError {
-    pub(crate) fn new(error: Error, state: State, usage: Usage) -> Self {
-        Self { error: Arc::new(error), state, usage }
-    }
-
-    /// Creates the error of a run that has no state to report.
-    pub(crate) fn without_state(error: Error) -> Self {
-        Self::new(error, State::default(), Usage::default())
+    /// Creates the error of a run of which nothing but the cause is known.
+    pub fn without_state(error: Error) -> Self {
+        Self {
+            error: Arc::new(error),
+            state: State::default(),
+            usage: Usage::default(),
+            usage_by_agent: BTreeMap::new(),
+            model_calls: 0,
+            spent: BudgetUsage::default(),
+            thread: None,
+            run: String::new(),
+        }
     }
 
     /// See [`Error::kind`].

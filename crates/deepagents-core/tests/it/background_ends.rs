@@ -60,6 +60,33 @@ fn below(tool: impl DynTool) -> Agent {
     Agent::builder(model).ids(RandomIds).name("errands").tool(tool).build().unwrap()
 }
 
+/// A tool that starts an agent in the background, waits for the task, and notes its answer.
+fn asking(below: &Agent, notes: &Notes) -> impl DynTool {
+    let (below, notes) = (below.clone(), notes.clone());
+    tool("run", move |_, cx| {
+        let (run, notes) = (start(&below, &cx), notes.clone());
+        async move {
+            run?.snapshot().await;
+            let task = cx.background().get("errand").await?.unwrap();
+            let ended = task.outcome().await;
+            notes.add(ended.map_or_else(|error| error.to_string(), |outcome| outcome.text()));
+            Ok("noted")
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_background_agent_learns_the_outcome_of_one_that_it_started() {
+    let notes = Notes::default();
+    let inner = Agent::builder(ScriptedModel::new([Turn::text("Found.")])).ids(RandomIds).name("errands");
+    let inner = inner.build().unwrap();
+    let middle = delegating(&inner, asking(&inner, &notes), Turn::text("It was found.")).name("errands");
+    let middle = middle.build().unwrap();
+    let outer = delegating(&middle, asking(&middle, &notes), Turn::text("Done.")).journal(MemoryJournal::new());
+    outer.build().unwrap().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(notes.list(), ["Found.", "It was found."]);
+}
+
 /// Panics once, at the end of a child agent's call.
 #[derive(Default)]
 struct PanicsBelow(AtomicBool);

@@ -1,11 +1,12 @@
 //! Cancelled runs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::{AssistantMessage, Block, Message};
-use deepagents_core::middleware::{HookOutput, before_agent};
+use deepagents_core::middleware::{HookOutput, after_model, before_agent};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::{State, Update};
@@ -14,7 +15,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Notes, agent, assert_sound, echo, lines, tool, until, watch};
@@ -335,6 +336,32 @@ async fn an_interrupted_answer_continues_on_resume() {
         said.starts_with(&format!("user: a story / {KEPT} / ")) && said.contains("go on with the answer"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_complete_answer_that_imitates_the_mark_of_an_interrupted_one_is_not_continued() {
+    let said = KEPT.strip_prefix("assistant: ").unwrap();
+    let (reached, hangs) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(true)));
+    let waits = reached.clone();
+    let hook = after_model(move |_| {
+        let (hangs, waits) = (hangs.swap(false, Ordering::Relaxed), waits.clone());
+        async move {
+            if hangs {
+                waits.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Ok(HookOutput::next())
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::text(said)])).middleware(hook).journal(MemoryJournal::new());
+    let agent = agent.build().unwrap();
+    let run = agent.run(RunInput::new("a story").thread("t"));
+    reached.notified().await;
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    let resumed = agent.invoke(RunInput::resume("t")).await.unwrap();
+    assert_eq!(resumed.stop, FinishReason::Done);
+    assert_eq!(lines(resumed.messages()), ["user: a story", KEPT]);
 }
 
 #[tokio::test]

@@ -5,20 +5,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::NewTask;
+use deepagents_core::event::EventKind;
 use deepagents_core::forward_journal;
 use deepagents_core::journal::{
     Appended, Claim, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, Snapshot,
 };
+use deepagents_core::message::Message;
 use deepagents_core::run::{FinishReason, RunHandle, RunInput};
 use deepagents_core::state::State;
-use deepagents_core::tool::ToolError;
+use deepagents_core::tool::{CallId, ToolError};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::support::{Notes, agent, assert_sound, lines, records, tool};
+use crate::support::{Notes, agent, assert_sound, lines, records, tool, watch};
 
 /// A journal whose appends fail from number `from` on.
 struct Troubled {
@@ -134,6 +136,54 @@ async fn a_journal_that_stays_unavailable_fails_the_run_when_the_lease_may_expir
     let error = agent.invoke(RunInput::new("go").thread("t").lease(Duration::from_secs(40))).await.unwrap_err();
     assert!(error.to_string().contains("the connection was lost"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(60));
+}
+
+/// Returns the calls with a result, in a list of records.
+fn finished(records: Vec<Record>) -> Vec<CallId> {
+    let own = records.into_iter().map(|record| if let Record::Child { entry, .. } = record { *entry } else { record });
+    own.filter_map(|record| if let Record::ToolFinished { call, .. } = record { Some(call) } else { None }).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_reports_what_a_failing_journal_did_not_store() {
+    for from in 0..10 {
+        let journal = Troubled::new(from, Trouble::Away { times: usize::MAX, wrote: false });
+        let work = || tool("work", |_, _| async { Ok("worked") });
+        let script = || ScriptedModel::new([Turn::call("work", json!({})), Turn::text("done")]);
+        let child = agent(script()).tool(work()).name("child").build().unwrap();
+        let delegate = tool("delegate", move |_, cx| {
+            let child = child.clone();
+            async move {
+                let state = State::new(child.schema().clone());
+                Ok(cx.run_child(&child, "task", state, "Work.").await?.result?.text())
+            }
+        });
+        let calls = Turn::calls([("work", json!({})), ("delegate", json!({}))]);
+        let agent = agent(ScriptedModel::new([calls, Turn::text("done")])).tool(work()).tool(delegate);
+        let agent = agent.journal(journal.clone()).build().unwrap();
+        let run = agent.run(RunInput::new("go").thread("t").lease(Duration::from_secs(40)));
+        let handle = run.handle();
+        let (events, outcome) = watch(run).await;
+        if from < 6 {
+            outcome.unwrap_err();
+        }
+        let (mut answers, mut results) = (0, Vec::new());
+        for event in &events {
+            match &event.kind {
+                EventKind::ModelFinished { .. } if event.path.is_empty() => answers += 1,
+                EventKind::ToolFinished { call, .. } => results.push(call.clone()),
+                _ => {}
+            }
+        }
+        assert_eq!(results, finished(records(&*journal, "t").await), "append {from}");
+        let stored = agent.state("t").await.unwrap();
+        let is_answer = |message: &&Message| message.as_assistant().is_some();
+        assert_eq!(answers, stored.messages().iter().map(|m| &**m).filter(is_answer).count(), "append {from}");
+        let ends = events.iter().filter(|event| event.kind.is_end()).count();
+        assert_eq!((ends, events.last().unwrap().kind.is_end()), (1, true), "append {from}");
+        let shown = handle.snapshot().await.state;
+        assert!(shown.messages().len() <= stored.messages().len(), "append {from}");
+    }
 }
 
 /// A journal whose appends panic.

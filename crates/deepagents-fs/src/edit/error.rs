@@ -11,6 +11,19 @@ pub struct NearLine {
     pub text: String,
 }
 
+/// A place of the file that differs from the text searched for only in white space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LooseMatch {
+    /// Number of its first line, from 1.
+    pub first: u64,
+    /// Number of its last line.
+    pub last: u64,
+    /// Its lines exactly as an edit needs them; only the place itself if they are very long.
+    pub text: String,
+    /// Whether the text is only the beginning of the place.
+    pub is_cut: bool,
+}
+
 /// Reason an edit failed. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,8 +46,21 @@ pub enum EditError {
         path: VPath,
         /// Index of the edit, from 0.
         index: usize,
-        /// Lines that resemble its first line, the closest first.
+        /// Lines that resemble its first line, the closest first; if that line is in the file, the lines that differ
+        /// after it.
         nearest: Vec<NearLine>,
+    },
+    /// The old text is in the file only with other white space.
+    #[error("the text to replace is not in {}{}", .path.quoted(), show_loose(.places, *.count))]
+    OtherWhiteSpace {
+        /// The file.
+        path: VPath,
+        /// Index of the edit, from 0.
+        index: usize,
+        /// The first places.
+        places: Vec<LooseMatch>,
+        /// Number of places.
+        count: usize,
     },
     /// The old text ends with a newline that does not follow the matching text at the end of the file.
     #[error(
@@ -93,11 +119,31 @@ pub enum EditError {
 }
 
 impl EditError {
+    /// Returns whether the error quotes the file.
+    pub(super) fn quotes_file(&self) -> bool {
+        match self {
+            Self::NotFound { nearest, .. } => !nearest.is_empty(),
+            Self::OtherWhiteSpace { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the error for somebody who must not read the file.
+    pub(super) fn without_quotes(self) -> Self {
+        match self {
+            Self::NotFound { path, index, .. } | Self::OtherWhiteSpace { path, index, .. } => {
+                Self::NotFound { path, index, nearest: Vec::new() }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the index of the edit that failed, from 0, if it was one of them.
     pub fn index(&self) -> Option<usize> {
         match self {
             Self::EmptyOld { index, .. }
             | Self::NotFound { index, .. }
+            | Self::OtherWhiteSpace { index, .. }
             | Self::NoFinalNewline { index, .. }
             | Self::NotUnique { index, .. }
             | Self::NoChange { index, .. }
@@ -113,6 +159,26 @@ fn show_near(nearest: &[NearLine]) -> String {
     for (at, line) in nearest.iter().enumerate() {
         let before = if at == 0 { "; similar lines:" } else { "" };
         let _ = write!(out, "{before}\n  {}: {}", line.number, line.text);
+    }
+    out
+}
+
+fn show_loose(places: &[LooseMatch], count: usize) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    for (at, place) in places.iter().enumerate() {
+        let LooseMatch { first, last, .. } = place;
+        let lines = if first == last { format!("line {first}") } else { format!("lines {first}-{last}") };
+        let _ = match at {
+            0 => write!(out, ", but with other white space in {lines}; exactly:\n{}", place.text),
+            _ => write!(out, "\nand in {lines}:\n{}", place.text),
+        };
+        if place.is_cut {
+            out.push_str("\n(cut here; read the rest)");
+        }
+    }
+    if count > places.len() {
+        let _ = write!(out, "\nand in {} more places", count - places.len());
     }
     out
 }

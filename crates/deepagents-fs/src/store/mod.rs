@@ -5,6 +5,7 @@ mod names;
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use deepagents_core::env::{Clock, SystemClock};
@@ -56,6 +57,7 @@ pub struct StoreBackend {
     store: Arc<dyn Store>,
     namespace: Vec<String>,
     clock: Arc<dyn Clock>,
+    ttl: Option<Duration>,
     locks: PathLocks,
 }
 
@@ -63,13 +65,21 @@ impl StoreBackend {
     /// Creates a backend for the files under a namespace. With one that is empty, or has a label that is empty, `*` or
     /// contains NUL, every operation fails.
     pub fn new(store: impl Store, namespace: Vec<String>) -> Self {
-        Self { store: Arc::new(store), namespace, clock: Arc::new(SystemClock), locks: PathLocks::default() }
+        Self { store: Arc::new(store), namespace, clock: Arc::new(SystemClock), ttl: None, locks: PathLocks::default() }
     }
 
     /// Sets the clock for the timestamps in file records.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Sets how long files live after they were last written; for ever by default. Every write starts the time anew,
+    /// reading does not. Files written before keep the time that they were written with.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
         self
     }
 
@@ -265,7 +275,7 @@ impl Backend for StoreBackend {
                     Expected::Version(Some(version))
                 }
             };
-            let write = Write { expected, size: Some(data.len() as u64), ..Write::default() };
+            let write = Write { expected, ttl: self.ttl, size: Some(data.len() as u64) };
             match self.store.write(&self.namespace, path.as_str(), value, write).await {
                 Ok(item) => Ok(Written { update: Update::none(), version: version_of(&item) }),
                 Err(StoreError::Conflict { .. }) if mode == WriteMode::Create => {

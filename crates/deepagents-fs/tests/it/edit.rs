@@ -97,6 +97,82 @@ fn a_failed_match_suggests_similar_lines() {
     assert!(error.to_string().len() < 2000, "what is echoed is bounded");
 }
 
+/// Returns the error of an edit and the exact text that it shows.
+fn shown_by(content: &str, old: &str) -> (String, String) {
+    let error = one(content, old, "new").unwrap_err();
+    let EditError::OtherWhiteSpace { places, .. } = &error else { panic!("{error}") };
+    (error.to_string(), places[0].text.clone())
+}
+
+#[test]
+fn a_text_with_other_white_space_is_not_replaced_but_shown_exactly_as_the_next_edit_needs_it() {
+    let cases = [
+        ("if x {\n\tcall(a, b);\n\treturn;\n}\n", "    call(a, b);\n    return;", "\tcall(a, b);\n\treturn;"),
+        ("one  \ntwo\t\nthree\n", "one\ntwo\n", "one  \ntwo\t"),
+        ("one \r\n  two\r\nthree\r\n", "one\r\ntwo", "one \n  two"),
+        ("f( a,b )\n", "f(a, b)", "f( a,b )"),
+        ("let a = 1;\n\n\nlet b = 2;\n", "let a = 1;\nlet b = 2;", "let a = 1;\n\n\nlet b = 2;"),
+        ("call(\n    a,\n    b,\n)\n", "call(a, b,)", "call(\n    a,\n    b,\n)"),
+        ("prix\u{a0}: 3\u{202f}€\n", "prix : 3 €", "prix\u{a0}: 3\u{202f}€"),
+    ];
+    for (content, old, exact) in cases {
+        let (error, shown) = shown_by(content, old);
+        assert_eq!(shown, exact);
+        assert!(error.starts_with("the text to replace is not in /f, but with other white space in line"), "{error}");
+        assert!(error.ends_with(exact), "{error}");
+        assert!(one(content, &shown, "new").unwrap().contains("new"), "the shown text can be replaced");
+    }
+    let (error, _) = shown_by("a\n\tb c;\n\td;\n", "  b c;\n  d;");
+    assert_eq!(
+        error,
+        "the text to replace is not in /f, but with other white space in lines 2-3; exactly:\n\tb c;\n\td;"
+    );
+}
+
+#[test]
+fn white_space_that_separates_words_is_no_difference_to_overlook() {
+    for (content, old) in [("print(x)\n", "in t"), ("return x\n", "returnx"), ("a_b = 1\n", "a _b"), ("   \n", "\t")] {
+        let error = one(content, old, "new").unwrap_err();
+        assert!(matches!(error, EditError::NotFound { .. }), "{error}");
+    }
+}
+
+#[test]
+fn several_places_with_other_white_space_are_all_named_and_the_first_ones_shown() {
+    let content = "\tx = 1;\n    x = 1;\nx  = 1;\ny\n".repeat(2);
+    let error = one(&content, "  x =  1;", "new").unwrap_err();
+    let EditError::OtherWhiteSpace { places, count: 6, .. } = &error else { panic!("{error}") };
+    let at: Vec<_> = places.iter().map(|place| (place.first, place.last, place.text.as_str())).collect();
+    assert_eq!(at, [(1, 1, "\tx = 1;"), (2, 2, "    x = 1;"), (3, 3, "x  = 1;")]);
+    assert_eq!(
+        error.to_string(),
+        "the text to replace is not in /f, but with other white space in line 1; exactly:\n\tx = 1;\nand in line 2:\n    \
+         x = 1;\nand in line 3:\nx  = 1;\nand in 3 more places"
+    );
+}
+
+#[test]
+fn what_is_shown_of_other_white_space_is_bounded() {
+    let minified = format!("{}f( a )\n{0}", "x;".repeat(1 << 20));
+    let (error, shown) = shown_by(&minified, "f(a)");
+    assert_eq!(shown, "f( a )", "only the place itself, since its line is too long");
+    assert!(error.len() < 200);
+    let long: String = (0..5000).map(|n| format!("\té{n};\n")).collect();
+    let (error, _) = shown_by(&long, &long.replace('\t', "    "));
+    assert!(error.len() < 5000 && error.ends_with("(cut here; read the rest)"), "{error}");
+    let many = "a  b ".repeat(1 << 20);
+    let error = one(&many, "a\tb", "new").unwrap_err();
+    assert!(matches!(error, EditError::OtherWhiteSpace { count: 1_048_576, .. }));
+    assert!(error.to_string().len() < 5000);
+}
+
+#[test]
+fn a_text_of_several_lines_that_begins_like_the_file_is_answered_with_the_lines_that_differ() {
+    let text = "fn a() {\n    1\n}\nfn a() {\n    let x = 1;\n    let y = 2;\n    x + y\n}\n";
+    let error = one(text, "fn a() {\n    let x = 1;\n    let y = 3;\n    x + y\n}", "").unwrap_err();
+    assert_eq!(error.to_string(), "the text to replace is not in /f; similar lines:\n  6:     let y = 2;");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_edits_of_one_file_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();

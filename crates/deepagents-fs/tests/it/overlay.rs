@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use deepagents_fs::edit::Edit;
 use deepagents_fs::search::GrepQuery;
-use deepagents_fs::{FsError, LocalBackend, OverlayBackend, ReadOnly, StateBackend, WriteMode};
+use deepagents_fs::{FsError, LocalBackend, OverlayBackend, OverlayChangeKind, ReadOnly, StateBackend, WriteMode};
 
 use crate::suite::{Files, p};
 
@@ -85,4 +85,45 @@ async fn a_file_that_cannot_be_marked_deleted_keeps_its_changes() {
     files.write(&path, "new").await.unwrap();
     files.delete(&path).await.unwrap_err();
     assert_eq!(files.read(&path).await.unwrap(), b"new");
+}
+
+#[tokio::test]
+async fn changes_lists_what_differs_from_the_files_below() {
+    use OverlayChangeKind::{Added, Deleted, Modified};
+
+    let (below, above) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::create_dir_all(below.path().join("gone/deep")).unwrap();
+    for path in ["same", "edited", "gone/a", "gone/deep/b", "kept"] {
+        std::fs::write(below.path().join(path), "old").unwrap();
+    }
+    std::os::unix::fs::symlink(".", below.path().join("circle")).unwrap();
+    let open = |dir: &tempfile::TempDir| LocalBackend::open(dir.path()).unwrap();
+    let overlay = OverlayBackend::new(open(&above), open(&below));
+    let mut files = Files::new(Arc::new(overlay.clone()));
+    assert_eq!(overlay.changes(&files.state).await.unwrap(), []);
+
+    files.write("/same", "new").await.unwrap();
+    files.write("/same", "old").await.unwrap();
+    files.write("/edited", "new").await.unwrap();
+    files.write("/made/here", "new").await.unwrap();
+    files.write("/made/briefly", "new").await.unwrap();
+    files.delete("/made/briefly").await.unwrap();
+    files.delete("/gone").await.unwrap();
+    files.write("/gone/a", "again").await.unwrap();
+    files.delete("/circle").await.unwrap();
+    let found = overlay.changes(&files.state).await.unwrap();
+    let found: Vec<_> = found.iter().map(|change| (change.path.as_str(), change.kind)).collect();
+    let expected = [
+        ("/circle", Deleted),
+        ("/edited", Modified),
+        ("/gone/a", Modified),
+        ("/gone/deep/b", Deleted),
+        ("/made/here", Added),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(std::fs::read(below.path().join("edited")).unwrap(), b"old");
+
+    std::fs::write(below.path().join("edited"), "new").unwrap();
+    files.write("/gone/deep/b", "old").await.unwrap();
+    assert_eq!(overlay.changes(&files.state).await.unwrap().len(), 3, "compared with the files below as they are now");
 }

@@ -170,8 +170,10 @@ async fn denied_files_are_neither_listed_nor_found_nor_counted_against_limits() 
 #[tokio::test]
 async fn a_writable_but_unreadable_file_can_be_edited_and_is_not_quoted() {
     let (mut files, _dir) = guarded(rules([Rule::new(AccessMode::Deny, ["/a/secret/**"]).only([Operation::Read])]));
-    let miss = files.edit("/a/secret/key", &[Edit::new("hits", "x")]).await.unwrap_err();
-    assert_eq!(miss, EditError::NotFound { path: p("/a/secret/key"), index: 0, nearest: Vec::new() });
+    for old in ["hits", "  hit"] {
+        let miss = files.edit("/a/secret/key", &[Edit::new(old, "x")]).await.unwrap_err();
+        assert_eq!(miss, EditError::NotFound { path: p("/a/secret/key"), index: 0, nearest: Vec::new() });
+    }
     let shown = files.edit("/b", &[Edit::new("hits", "x")]).await.unwrap_err();
     assert!(matches!(shown, EditError::NotFound { nearest, .. } if !nearest.is_empty()));
     files.edit("/a/secret/key", &[Edit::new("hit", "x")]).await.unwrap();

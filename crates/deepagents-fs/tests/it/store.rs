@@ -1,6 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use deepagents_core::env::{Clock, Timestamp};
 use deepagents_core::forward_store;
 use deepagents_core::state::State;
 use deepagents_core::store::{Item, KeyInfo, KeyQuery, MemoryStore, Query, Store, StoreError};
@@ -228,4 +230,34 @@ async fn non_file_keys_at_a_page_end_do_not_hide_a_directory() {
         store.put(&namespace("ada"), &format!("/n//{n:04}"), json!(1)).await.unwrap();
     }
     assert_eq!(files.list("/").await.unwrap(), ["/n/"]);
+}
+
+/// A clock that a test sets, in seconds.
+#[derive(Default)]
+struct SetClock(AtomicUsize);
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(i64::try_from(self.0.load(Ordering::SeqCst)).unwrap()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn files_with_a_time_to_live_expire_after_their_last_write() {
+    let clock = Arc::new(SetClock::default());
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let mut brief =
+        Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada")).ttl(Duration::from_secs(60))));
+    let mut lasting = Files::new(Arc::new(StoreBackend::new(store, namespace("ada"))));
+    brief.write("/once", "x").await.unwrap();
+    brief.write("/again", "x").await.unwrap();
+    lasting.write("/kept", "x").await.unwrap();
+    clock.0.store(50, Ordering::SeqCst);
+    brief.read("/once").await.unwrap();
+    brief.write("/again", "y").await.unwrap();
+    clock.0.store(70, Ordering::SeqCst);
+    assert_eq!(brief.list("/").await.unwrap(), ["/again", "/kept"], "a read does not prolong, a write does");
+    assert_eq!(brief.read("/once").await.unwrap_err(), FsError::NotFound(p("/once")));
+    clock.0.store(1000, Ordering::SeqCst);
+    assert_eq!(brief.list("/").await.unwrap(), ["/kept"]);
 }

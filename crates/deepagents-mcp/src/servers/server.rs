@@ -154,15 +154,20 @@ impl Server {
             Err(error) => {
                 if !matches!(error, McpError::Closed { .. }) {
                     self.shared.notices.failed(&self.name, &error);
-                }
-                if self.known().is_some_and(|known| known.cached) {
-                    if let Some(file) = self.cache_file() {
-                        file.remove().await;
-                    }
-                    self.set_known(None);
+                    self.forget_cached().await;
                 }
                 self.phase.send_replace(Phase::Failed(Failure { error, at: Instant::now(), times: times + 1 }));
             }
+        }
+    }
+
+    /// Forgets the tools that were read from the cache, as the server that offered them cannot be used.
+    async fn forget_cached(&self) {
+        if self.known().is_some_and(|known| known.cached) {
+            if let Some(file) = self.cache_file() {
+                file.remove().await;
+            }
+            self.set_known(None);
         }
     }
 

@@ -4,7 +4,7 @@ use deepagents_mcp::{McpOptions, McpServers};
 use deepagents_models::scripted::Turn;
 use serde_json::json;
 
-use crate::script::{Script, agent, echo, offered, one_call, options, results, run, text};
+use crate::script::{Script, agent, echo, eventually, offered, one_call, options, results, run, text};
 
 #[tokio::test]
 async fn a_server_with_cached_tools_starts_on_its_first_call() {
@@ -101,4 +101,32 @@ async fn asking_for_tools_while_servers_start_waits_for_them() {
     tokio::join!(servers.start(), async { drop(run(&agent, "Go.").await) });
     servers.close().await;
     assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+}
+
+#[tokio::test]
+async fn closing_while_a_server_starts_keeps_its_cached_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new(&[echo()], text("echoed")).at_start("[ -e slow ] && exec sleep 1000");
+    let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
+    let first = McpServers::new([("alpha", script.config())], with_cache());
+    first.ready().await;
+    first.close().await;
+
+    // An old entry starts the server, but nothing waits for it.
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let path = file.unwrap().path();
+        let mut cached: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        cached["at"] = json!(1);
+        std::fs::write(&path, cached.to_string()).unwrap();
+    }
+    std::fs::write(script.file("slow"), "").unwrap();
+    let second = McpServers::new([("alpha", script.config())], with_cache());
+    second.start().await;
+    eventually("the second start", || script.pids().len() == 2).await;
+    second.close().await;
+
+    let third = McpServers::new([("alpha", script.config())], with_cache());
+    third.start().await;
+    assert_eq!(third.tools().names().collect::<Vec<_>>(), ["mcp__alpha__echo"]);
+    third.close().await;
 }

@@ -1,16 +1,20 @@
 //! A cached credential that all users request together.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{Credential, CredentialError, DynSource};
 
 /// How long before its expiry a credential is renewed, unless its lifetime is shorter than ten times that.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
+
+/// How long the source is waited for. A person may have to type a password.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A credential from a source, and how long it is used.
 #[derive(Clone, Debug)]
@@ -21,7 +25,11 @@ struct Held {
 }
 
 /// A request to the source, shared by all calls that wait for it.
-type Issuing = Shared<BoxFuture<'static, Result<Held, CredentialError>>>;
+#[derive(Clone)]
+struct Issuing {
+    issued: Shared<BoxFuture<'static, Result<Held, CredentialError>>>,
+    began: Instant,
+}
 
 /// Requests a credential once for all calls.
 pub(super) struct HeldCredential {
@@ -43,14 +51,14 @@ impl HeldCredential {
                 None => current.insert(self.issue()).clone(),
             }
         };
-        issuing.await.map(|held| held.credential)
+        issuing.issued.await.map(|held| held.credential)
     }
 
     /// Discards a rejected credential. Returns `false` if it was not cached: asking the source again would yield no
     /// other.
     pub(super) fn forget(&self, refused: &Credential) -> bool {
         let mut current = self.current();
-        let was_kept = match current.as_ref().and_then(Shared::peek) {
+        let was_kept = match current.as_ref().and_then(|issuing| issuing.issued.peek()) {
             Some(Ok(held)) => held.until.is_some() && held.credential == *refused,
             _ => false,
         };
@@ -61,14 +69,17 @@ impl HeldCredential {
     }
 
     fn issue(&self) -> Issuing {
-        let asked = Arc::clone(&self.source).issue();
+        let source = Arc::clone(&self.source);
+        let asked = AssertUnwindSafe(async move { source.issue().await }).catch_unwind();
         let issued = async move {
-            let issued = asked.await?;
+            let unavailable = |why: &str| CredentialError::Unavailable(why.to_owned());
+            let asked = timeout(SOURCE_TIMEOUT, asked).await.map_err(|_| unavailable("its source does not answer"))?;
+            let issued = asked.map_err(|_| unavailable("its source panicked"))??;
             let until =
                 issued.lifetime.and_then(|life| Instant::now().checked_add(life - RENEWAL_MARGIN.min(life / 10)));
             Ok(Held { credential: issued.credential, until })
         };
-        issued.boxed().shared()
+        Issuing { issued: issued.boxed().shared(), began: Instant::now() }
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Issuing>> {
@@ -76,10 +87,11 @@ impl HeldCredential {
     }
 }
 
-/// Returns whether the request is still pending or yielded a valid credential.
+/// Returns whether the request may still be answered or yielded a valid credential.
 fn is_usable(issuing: &Issuing) -> bool {
-    match issuing.peek() {
-        None => true,
+    match issuing.issued.peek() {
+        // The time of a request that nobody waits for any more ends unnoticed.
+        None => issuing.began.elapsed() < SOURCE_TIMEOUT,
         Some(Ok(held)) => held.until.is_some_and(|until| until > Instant::now()),
         Some(Err(_)) => false,
     }

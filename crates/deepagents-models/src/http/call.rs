@@ -21,9 +21,8 @@ use crate::body::RequestBody;
 use crate::credentials::Credential;
 use crate::decoded::Decoded;
 use crate::hook::Attempt;
-use crate::retry::HoldId;
+use crate::retry::{BackoffKey, HoldId};
 use reading::Reading;
-use retry::shared_wait;
 
 /// Calls a model. Dropping the stream cancels the call.
 pub(crate) fn call(
@@ -46,6 +45,7 @@ pub(crate) fn call(
         failures: 0,
         retries: 0,
         hold: None,
+        probes: None,
         slot: None,
         began: Instant::now(),
         sent: Instant::now(),
@@ -74,7 +74,9 @@ struct Call {
     /// Number of retries taken from the key's budget.
     retries: u32,
     /// Hold on other calls while this one waits.
-    hold: Option<HoldId>,
+    hold: Option<(BackoffKey, HoldId)>,
+    /// The key whose calls are held back, while this one is sent nevertheless.
+    probes: Option<BackoffKey>,
     /// Permission to send, from before the request is encoded until its response has been read or it backs off.
     slot: Option<Slot>,
     /// When the call began, from which its own timeout counts.
@@ -134,7 +136,9 @@ impl Call {
 
     /// Completes the response.
     fn finish(&mut self, decoded: Decoded) {
-        self.endpoint.backoff.succeeded(self.endpoint.backoff_key, self.retries);
+        let backoff = &self.endpoint.backoff;
+        backoff.succeeded(self.endpoint.backoff_key, self.retries);
+        self.probes.into_iter().for_each(|key| backoff.probe_succeeded(key));
         self.queue.push_back(ModelEvent::Finished(Box::new(decoded.of(&*self.wire).output)));
         self.state = State::Done;
     }
@@ -164,7 +168,7 @@ impl Call {
                         slot
                     }
                 };
-                match shared_wait(&self.endpoint, self.sent)? {
+                match self.shared_wait()? {
                     Some((error, after)) => self.back_off(error, after),
                     None => self.send(slot).await?,
                 }
@@ -189,7 +193,7 @@ impl Call {
         let limit = if endpoint.streaming { endpoint.timeouts.first_byte } else { endpoint.timeouts.answer };
         let until = Instant::now().checked_add(limit);
         let slow = || ModelError::transport(format!("{} did not answer within {limit:?}", authority(url)));
-        self.credential = endpoint.credential().await?;
+        self.credential = within(until, endpoint.credential(), || late_credential(limit)).await??;
         self.may_help = None;
         let attempt = Attempt { url, number: self.failures + 1, body_len: self.body.len() };
         let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.headers, &self.body)?;
@@ -249,6 +253,10 @@ async fn within<T>(
         Some(at) => timeout_at(at, work).await.map_err(|_| late()),
         None => Ok(work.await),
     }
+}
+
+fn late_credential(limit: Duration) -> ModelError {
+    ModelError::transport(format!("the source of the credential did not answer within {limit:?}"))
 }
 
 fn with_request_id(mut error: ModelError, id: Option<String>) -> ModelError {

@@ -29,7 +29,10 @@ pub(crate) struct Endpoint {
     pub(crate) retry: RetryPolicy,
     pub(crate) streaming: bool,
     pub(crate) backoff: SharedBackoff,
+    /// Shared by all models of the service: overload, and the retry budget.
     pub(crate) backoff_key: BackoffKey,
+    /// Shared by the calls of one model, because providers limit the rate of each.
+    pub(crate) rate_key: BackoffKey,
     auth: Auth,
     pub(super) credentials: Option<Credentials>,
     /// Headers of every request, without the credential.
@@ -78,8 +81,10 @@ impl Endpoint {
             connect: timeouts.connect,
             proxy: config.proxy.clone(),
         };
+        let backoff_key = backoff.key(base_url, credentials.as_ref());
         Ok(Self {
-            backoff_key: backoff.key(base_url, credentials.as_ref()),
+            backoff_key,
+            rate_key: backoff_key,
             host: config.pool.host(&kind, &url),
             kind,
             url,
@@ -94,6 +99,11 @@ impl Endpoint {
             client: config.client.clone(),
             pool: config.pool.clone(),
         })
+    }
+
+    /// Makes it the address of a model, whose rate is limited by itself.
+    pub(crate) fn of_model(self, model: &str) -> Self {
+        Self { rate_key: self.backoff.key_of_model(self.backoff_key, model), ..self }
     }
 
     /// Waits until a request can be sent.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deepagents_core::model::{ChatModel, ModelRequest};
 use deepagents_models::credentials::{CredentialError, Issued};
-use deepagents_models::{Anthropic, Credentials, ModelConfig};
+use deepagents_models::{Anthropic, Credentials, ModelConfig, RetryPolicy, Timeouts};
 use serde_json::json;
 
 use crate::server::{Reply, Server, anthropic_text, events, output};
@@ -106,4 +106,47 @@ async fn tokens_are_removed_from_error_messages() {
     assert!(!format!("{error} {error:?} {credentials:?}").contains("token-"), "{error:?}");
     let error = model.count_tokens(ModelRequest::new("x")).await.unwrap_err();
     assert!(!format!("{error} {error:?}").contains("token-"), "{error:?}");
+}
+
+/// A source whose first answer never comes or is a panic, and whose second is a token.
+fn broken_once(panics: bool) -> Credentials {
+    let count = Arc::new(AtomicUsize::new(0));
+    Credentials::from_source(move || {
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match (number, panics) {
+                (0, true) => panic!("no such command"),
+                (0, false) => std::future::pending().await,
+                _ => Ok(Issued::token("token", Some(Duration::from_secs(3600)))),
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_source_that_panics_fails_one_call() {
+    let server = Server::start([Reply::sse(anthropic_text("hi"))]).await;
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let config = ModelConfig { api_key: Some(broken_once(true)), retry, ..server.config() };
+    let model = Anthropic::new("claude-sonnet-4-5", config).unwrap();
+    let error = model.invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert!(error.kind() == "transport" && error.to_string().contains("panicked"), "{error}");
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
+}
+
+#[tokio::test]
+async fn a_source_that_does_not_answer_ends_a_call_and_is_asked_again_later() {
+    let server = Server::start([Reply::sse(anthropic_text("hi"))]).await;
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let timeouts = Some(Timeouts { first_byte: Duration::from_millis(20), ..Timeouts::default() });
+    let config = ModelConfig { api_key: Some(broken_once(false)), retry, timeouts, ..server.config() };
+    let model = Anthropic::new("claude-sonnet-4-5", config.clone()).unwrap();
+    let error = model.invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert!(error.kind() == "transport" && error.to_string().contains("the source of the credential"), "{error}");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(121)).await;
+    tokio::time::resume();
+    let patient = ModelConfig { timeouts: None, ..config };
+    let model = Anthropic::new("claude-sonnet-4-5", patient).unwrap();
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "hi");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deepagents_core::message::{Message, Messages};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
-use deepagents_models::{Anthropic, ModelConfig, Registry, RetryPolicy, SharedBackoff, Timeouts};
+use deepagents_models::{Anthropic, Fallback, ModelConfig, Registry, RetryPolicy, SharedBackoff, Timeouts};
 use futures_util::StreamExt;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -202,15 +202,53 @@ async fn calls_with_the_same_key_wait_together() {
     let backoff = Some(SharedBackoff::new());
     let config = ModelConfig { backoff, ..server.config() };
     let first = Anthropic::new("a", config.clone()).unwrap();
-    let second = Anthropic::new("b", config.clone()).unwrap();
+    let second = Anthropic::new("a", config.clone()).unwrap();
     assert_eq!(failure(&first).await.kind(), "rate_limited");
-    // Calls are held back for an hour, so the second model sends no request.
+    // Calls are held back for an hour, so the second client sends no request.
     let held = failure(&second).await;
     assert!(held.kind() == "rate_limited" && held.info().retry_after > Some(Duration::from_secs(3000)), "{held}");
     assert_eq!(server.seen().len(), 1);
-    let other_key = Anthropic::new("c", ModelConfig { api_key: Some("another".into()), ..config }).unwrap();
+    let other_key = Anthropic::new("a", ModelConfig { api_key: Some("another".into()), ..config }).unwrap();
     assert_eq!(other_key.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "other key");
     assert_eq!(server.anthropic().invoke(ModelRequest::new("x")).await.unwrap().message.text(), "other gate");
+}
+
+#[tokio::test]
+async fn a_rate_limit_of_one_model_does_not_hold_back_another_with_the_same_key() {
+    let server =
+        Server::start([rate_limited().header("retry-after", "3600"), Reply::sse(anthropic_text("smaller"))]).await;
+    let mut registry = Registry::new();
+    registry.configure("anthropic", server.config());
+    let model = |name: &str| registry.model(&format!("anthropic:{name}")).unwrap();
+    let chain = Fallback::new(model("large")).then(model("small"));
+    assert_eq!(chain.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "smaller");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn calls_that_are_held_back_for_long_are_tried_again_once_a_minute() {
+    let server = Server::start([
+        rate_limited().header("retry-after", "86400"),
+        rate_limited().header("retry-after", "86000"),
+        Reply::sse(anthropic_text("the limit was raised")),
+        Reply::sse(anthropic_text("for all")),
+    ])
+    .await;
+    let model = Anthropic::new("a", ModelConfig { backoff: Some(SharedBackoff::new()), ..server.config() }).unwrap();
+    let a_minute_passes = async || {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        tokio::time::resume();
+    };
+    assert_eq!(failure(&model).await.kind(), "rate_limited");
+    a_minute_passes().await;
+    assert_eq!(failure(&model).await.info().retry_after, Some(Duration::from_secs(86_000)));
+    assert!(failure(&model).await.to_string().contains("another call with this key"));
+    assert_eq!(server.seen().len(), 2);
+    a_minute_passes().await;
+    for text in ["the limit was raised", "for all"] {
+        assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), text);
+    }
 }
 
 #[tokio::test]
@@ -221,7 +259,7 @@ async fn a_call_delayed_by_another_reports_it_before_waiting() {
     let config = ModelConfig { backoff: Some(SharedBackoff::new()), retry, ..server.config() };
     let given_up = Anthropic::new("a", config.clone()).unwrap();
     assert_eq!(failure(&given_up).await.kind(), "rate_limited");
-    let told = events(&Anthropic::new("b", config).unwrap(), ModelRequest::new("x")).await;
+    let told = events(&Anthropic::new("a", config).unwrap(), ModelRequest::new("x")).await;
     let waits = retries(&told);
     assert!(waits.len() == 1 && waits[0].0 == "rate_limited" && !waits[0].1.is_zero(), "{waits:?}");
     assert!(matches!(told[0].as_ref().unwrap(), ModelEvent::Retry { .. }), "it is told before anything else");
@@ -246,7 +284,7 @@ async fn a_call_cancelled_while_waiting_does_not_delay_others() {
     drop((first, second));
     assert!(matches!(third.next().await, Some(Ok(ModelEvent::Retry { .. }))));
     assert_eq!(server.seen().len(), 2);
-    let mut fourth = asks(&Anthropic::new("b", config).unwrap());
+    let mut fourth = asks(&Anthropic::new("a", config).unwrap());
     assert!(
         matches!(fourth.next().await, Some(Ok(ModelEvent::Retry { error, .. })) if error.to_string().contains("another call"))
     );
@@ -265,7 +303,7 @@ async fn a_rate_limit_without_a_retry_after_header_also_delays_other_calls() {
     let shared = config();
     let first = failure(&Anthropic::new("a", shared.clone()).unwrap()).await;
     assert_eq!((first.kind(), first.info().retry_after), ("rate_limited", Some(Duration::from_secs(3_603))));
-    assert_eq!(failure(&Anthropic::new("b", shared).unwrap()).await.kind(), "rate_limited");
+    assert_eq!(failure(&Anthropic::new("a", shared).unwrap()).await.kind(), "rate_limited");
     assert_eq!(server.seen().len(), 1);
 
     // Without a `retry-after`, other calls wait as long as the failed call would before its retry.
@@ -274,7 +312,7 @@ async fn a_rate_limit_without_a_retry_after_header_also_delays_other_calls() {
         RetryPolicy { max_attempts: 1, base: 200 * hour, max_delay: 200 * hour, budget: Duration::from_millis(1) };
     let shared = ModelConfig { retry: Some(slow), ..config() };
     assert_eq!(failure(&Anthropic::new("a", shared.clone()).unwrap()).await.kind(), "rate_limited");
-    let held = failure(&Anthropic::new("b", shared).unwrap()).await;
+    let held = failure(&Anthropic::new("a", shared).unwrap()).await;
     assert!(held.to_string().contains("another call with this key"), "{held}");
     assert_eq!(server.seen().len(), 2);
 }
@@ -322,7 +360,7 @@ async fn models_from_one_registry_share_the_rate_gate_and_connections() {
     let seen = server.seen();
     assert_eq!(seen[0].connection, seen[1].connection, "the connection is used again");
     assert_eq!(failure(&*registry.model("anthropic:a").unwrap()).await.kind(), "rate_limited");
-    assert_eq!(failure(&*registry.clone().model("anthropic:b").unwrap()).await.kind(), "rate_limited");
+    assert_eq!(failure(&*registry.clone().model("anthropic:a").unwrap()).await.kind(), "rate_limited");
     assert_eq!(server.seen().len(), 3);
 }
 

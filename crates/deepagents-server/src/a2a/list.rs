@@ -6,7 +6,7 @@ use deepagents_core::store::Query;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::record;
+use super::record::{self, Named};
 use super::version::{self, Version};
 use super::view::TaskView;
 use crate::app::App;
@@ -30,8 +30,8 @@ struct Params {
     include_artifacts: bool,
 }
 
-/// Returns a page of the caller's tasks, most recently changed first.
-pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
+/// Returns a page of the caller's tasks of an assistant, most recently changed first.
+pub(super) async fn page(app: &Arc<App>, assistant: &Named, params: &Value) -> Result<Value, RpcError> {
     let params: Params = rpc::params(params)?;
     let size = params.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
     if !(1..=MAX_PAGE_SIZE).contains(&size) {
@@ -45,7 +45,7 @@ pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcErr
     let mut query = Query::default();
     query.fields.extend(params.context_id.as_ref().map(|thread| ("thread".to_owned(), json!(thread))));
     let (mut total, mut shown) = (0, Vec::new());
-    for task in record::all(app, &query).await? {
+    for task in record::all(app, assistant, &query).await? {
         let needs_view = status.is_some() || params.status_timestamp_after.is_some();
         let is_of_page = (from..from.saturating_add(size)).contains(&total);
         if !needs_view && !is_of_page {

@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::body::Raw;
@@ -28,7 +28,7 @@ use crate::ids;
 use crate::rpc::{self, RpcError};
 use crate::runs::{self, CancelAction, Command, start_once};
 use message::Message;
-use record::{Taken, TaskRecord};
+use record::{Named, Taken, TaskRecord};
 use version::{Operation, Version};
 use view::TaskView;
 
@@ -89,20 +89,21 @@ struct TaskParams {
 async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, params: &Value) -> Result<Answer, RpcError> {
     let named = || rpc::params::<TaskParams>(params);
     let (version, operation) = Operation::named(method).ok_or_else(|| RpcError::no_method(method))?;
+    let names = Named::find(app, assistant).await?;
     match operation {
         Operation::Send => {
-            let (task, blocking, history) = send(app, assistant, params).await?;
+            let (task, blocking, history) = send(app, (assistant, &names), params).await?;
             if blocking {
                 task.ended(app).await?;
             }
             Ok(Answer::One(version.result(TaskView::read(app, &task).await?.task(history))))
         }
         Operation::SendAndStream => {
-            let (task, ..) = send(app, assistant, params).await?;
+            let (task, ..) = send(app, (assistant, &names), params).await?;
             Ok(Answer::Stream(stream::of(app, task, id.clone(), version).await?))
         }
         Operation::Subscribe => {
-            let task = record::find(app, &named()?.id).await?;
+            let task = record::find(app, &names, &named()?.id).await?;
             if version == Version::V1_0 && task.live(app).await?.is_none() {
                 return Err(RpcError::new(UNSUPPORTED, "the task is not running; read it with GetTask"));
             }
@@ -110,17 +111,12 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
         }
         Operation::Get => {
             let named = named()?;
-            let task = record::find(app, &named.id).await?;
+            let task = record::find(app, &names, &named.id).await?;
             Ok(Answer::One(version.task(TaskView::read(app, &task).await?.task(named.history_length))))
         }
-        Operation::List => Ok(Answer::One(list::page(app, params).await?)),
+        Operation::List => Ok(Answer::One(list::page(app, &names, params).await?)),
         Operation::Cancel => {
-            let task = record::find(app, &named()?.id).await?;
-            let Some(run) = task.live(app).await? else {
-                return Err(RpcError::new(NOT_CANCELABLE, "the task is not running"));
-            };
-            runs::end(app, &run, CancelAction::Interrupt).await?;
-            run.ended().await;
+            let task = cancel(app, record::find(app, &names, &named()?.id).await?).await?;
             Ok(Answer::One(version.task(TaskView::read(app, &task).await?.task(None))))
         }
         Operation::ExtendedCard => {
@@ -132,9 +128,33 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
     }
 }
 
+/// Cancels a task that is running or waits for an answer.
+async fn cancel(app: &Arc<App>, task: TaskRecord) -> Result<TaskRecord, RpcError> {
+    if let Some(run) = task.live(app).await? {
+        runs::end(app, &run, CancelAction::Interrupt).await?;
+        run.ended().await;
+        return Ok(task);
+    }
+    if !TaskView::read(app, &task).await?.is_waiting() {
+        return Err(RpcError::new(NOT_CANCELABLE, "the task is neither running nor waiting"));
+    }
+    // Its calls get results that say they were not made, as if a person marked the conversation as resolved.
+    let (run, mut body) = (ids::fresh(), record::request(&task.assistant));
+    body.command = Some(Command { goto: Some(json!("__end__")), ..Command::default() });
+    let thread = task.thread.clone();
+    let task = TaskRecord { cancelled: true, ..task }.save_with(app, &run).await?;
+    start_once(app, Some(&thread), body, run).await?;
+    task.ended(app).await?;
+    Ok(task)
+}
+
 /// Accepts a message, which starts a task or answers a task's interrupts. Returns the task, whether to wait for its
 /// end, and how many messages of the conversation the client wants.
-async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRecord, bool, Option<usize>), RpcError> {
+async fn send(
+    app: &Arc<App>,
+    assistant: (&str, &Named),
+    params: &Value,
+) -> Result<(TaskRecord, bool, Option<usize>), RpcError> {
     let message = Message::read(params)?;
     // A message is stored before its run starts, so that a repeated one finds its task and starts the run if it is
     // missing.
@@ -152,7 +172,7 @@ async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRe
 }
 
 /// Returns the task of a new message, with the run that it starts.
-async fn take(app: &App, assistant: &str, message: &Message) -> Result<Taken, RpcError> {
+async fn take(app: &App, (assistant, names): (&str, &Named), message: &Message) -> Result<Taken, RpcError> {
     let Some(known) = &message.task else {
         let thread = message.context.clone().unwrap_or_else(ids::fresh);
         let task = TaskRecord::new(assistant, ids::check("contextId", &thread)?);
@@ -160,7 +180,7 @@ async fn take(app: &App, assistant: &str, message: &Message) -> Result<Taken, Rp
         body.input = Some(message.input());
         return Ok(Taken { run: task.id.clone(), task, body });
     };
-    let mut task = record::find(app, known).await?;
+    let mut task = record::find(app, names, known).await?;
     let context = message.context.as_ref().map(|context| ids::check("contextId", context)).transpose()?;
     if context.is_some_and(|context| context != task.thread) {
         return Err(RpcError::invalid("the task belongs to another context; omit `contextId` or `taskId`"));

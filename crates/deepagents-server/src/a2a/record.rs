@@ -23,7 +23,10 @@ pub(super) struct TaskRecord {
     pub(super) assistant: String,
     /// In order.
     pub(super) runs: Vec<String>,
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
+    /// Whether it was cancelled while it waited for an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) cancelled: bool,
 }
 
 fn tasks(app: &App) -> Records<'_> {
@@ -40,7 +43,8 @@ fn messages(app: &App) -> Records<'_> {
 impl TaskRecord {
     pub(super) fn new(assistant: &str, thread: String) -> Self {
         let id = ids::fresh();
-        Self { runs: vec![id.clone()], id, thread, assistant: assistant.to_owned(), owner: caller_id() }
+        let (runs, owner) = (vec![id.clone()], caller_id());
+        Self { runs, id, thread, assistant: assistant.to_owned(), owner, cancelled: false }
     }
 
     /// Stores the task with a run, and returns it as it is stored: another message may have added a run before.
@@ -48,7 +52,7 @@ impl TaskRecord {
         loop {
             let (mut task, version) = match tasks(app).get::<Self>("task", &self.id).await? {
                 Some((stored, _)) if stored.runs.iter().any(|known| known == run) => return Ok(stored),
-                Some((stored, version)) => (stored, Some(version)),
+                Some((stored, version)) => (Self { cancelled: self.cancelled, ..stored }, Some(version)),
                 None => (self.clone(), None),
             };
             if version.is_some() {
@@ -95,20 +99,37 @@ impl TaskRecord {
     }
 }
 
-/// Returns an existing task.
-pub(super) async fn find(app: &App, id: &str) -> Result<TaskRecord, RpcError> {
+/// The names under which an assistant can be addressed. Its tasks have the one under which they were sent.
+pub(super) struct Named(Vec<String>);
+
+impl Named {
+    /// Returns the names of an existing assistant.
+    pub(super) async fn find(app: &App, name: &str) -> Result<Self> {
+        let assistant = runs::assistant_of(app, name).await?;
+        let is_agent = assistant.assistant_id == ids::system_assistant(&assistant.graph_id);
+        let graph = is_agent.then(|| assistant.graph_id.clone());
+        Ok(Self(graph.into_iter().chain([assistant.assistant_id]).collect()))
+    }
+
+    pub(super) fn has(&self, task: &TaskRecord) -> bool {
+        self.0.contains(&task.assistant)
+    }
+}
+
+/// Returns an existing task of an assistant.
+pub(super) async fn find(app: &App, assistant: &Named, id: &str) -> Result<TaskRecord, RpcError> {
     let missing = || RpcError::new(NO_TASK, format!("there is no task {id}"));
     ids::check("task ID", id).map_err(|_| missing())?;
     let task: Option<TaskRecord> = tasks(app).item(id).await.map_err(ApiError::from)?.and_then(read);
-    task.filter(|task| owns(task.owner.as_deref())).ok_or_else(missing)
+    task.filter(|task| owns(task.owner.as_deref()) && assistant.has(task)).ok_or_else(missing)
 }
 
-/// Returns the caller's tasks, most recently stored first.
-pub(super) async fn all(app: &App, query: &Query) -> Result<Vec<TaskRecord>> {
+/// Returns the caller's tasks of an assistant, most recently stored first.
+pub(super) async fn all(app: &App, assistant: &Named, query: &Query) -> Result<Vec<TaskRecord>> {
     let mut items = tasks(app).search(query).await?;
     items.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| b.key.cmp(&a.key)));
     let tasks = items.into_iter().filter_map(read::<TaskRecord>);
-    Ok(tasks.filter(|task| owns(task.owner.as_deref())).collect())
+    Ok(tasks.filter(|task| owns(task.owner.as_deref()) && assistant.has(task)).collect())
 }
 
 /// An accepted message and the run it starts.

@@ -1,7 +1,9 @@
 //! Tasks as clients see them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use deepagents::FinishReason;
 use deepagents_core::message::{Message, Usage};
 use serde_json::{Map, Value, json};
 
@@ -76,6 +78,19 @@ pub(super) async fn pauses(app: &App, task: &TaskRecord) -> Result<Vec<OpenInter
     Ok(open_interrupts(&info.id, &state))
 }
 
+/// Returns the pending interrupts of a task's last run. Those of another task of the thread are not its own.
+async fn own_pauses(app: &App, task: &TaskRecord, last: &RunRecord) -> Result<Vec<OpenInterrupt>> {
+    let (info, state) = app.thread_state(&task.thread).await?;
+    let mut open = open_interrupts(&info.id, &state);
+    if !open.is_empty() && last.until.is_some_and(|until| until < info.end) {
+        // What is asked may have been pruned from there.
+        let asked = last.last_state(&app.threads_of(&info)?).await;
+        let asked = asked.map(|state| open_interrupts(&info.id, &state)).unwrap_or_default();
+        open.retain(|open| asked.iter().any(|asked| asked.task == open.task));
+    }
+    Ok(open)
+}
+
 /// A snapshot of a task.
 pub(super) struct TaskView {
     task: TaskRecord,
@@ -102,12 +117,12 @@ impl TaskView {
         }
         let last = records.last();
         let asks = match last {
-            Some(last) if last.status == Status::Success => pauses(app, task).await?,
+            Some(last) if last.status == Status::Success => own_pauses(app, task, last).await?,
             _ => Vec::new(),
         };
         let (state, status_message) = status(last, &asks, task);
         let at = last.map_or_else(crate::ids::now, |last| last.updated_at.clone());
-        let history = history(app, task).await.unwrap_or_default();
+        let history = history(app, task, &records).await.unwrap_or_default();
         Ok(Self { task: task.clone(), state, at, status_message, answer, history })
     }
 
@@ -124,6 +139,10 @@ impl TaskView {
     /// Returns when the task entered its state.
     pub(super) fn changed(&self) -> Option<jiff::Timestamp> {
         self.at.parse().ok()
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state == "input-required"
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -169,6 +188,10 @@ fn status(last: Option<&RunRecord>, asks: &[OpenInterrupt], task: &TaskRecord) -
     match last.status {
         Status::Pending => ("submitted", None),
         Status::Running => ("working", None),
+        // It waited for an answer, and its conversation went on without one.
+        Status::Success if asks.is_empty() && (task.cancelled || last.stop == Some(FinishReason::Interrupted)) => {
+            ("canceled", None)
+        }
         Status::Success if asks.is_empty() => ("completed", None),
         Status::Success => {
             let interrupts: Vec<Value> = asks.iter().map(OpenInterrupt::to_json).collect();
@@ -207,9 +230,20 @@ fn question(asks: &[OpenInterrupt]) -> String {
     requests.map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the conversation as text messages.
-async fn history(app: &App, task: &TaskRecord) -> Result<Vec<Value>> {
-    let (_, state) = app.thread_state(&task.thread).await?;
+/// Returns the task's part of the conversation as text messages.
+async fn history(app: &App, task: &TaskRecord, records: &[RunRecord]) -> Result<Vec<Value>> {
+    let info = app.thread(&task.thread).await?;
+    let threads = app.threads_of(&info)?;
+    let mut before = HashSet::new();
+    if let Some(from) = records.first().and_then(|first| first.from).filter(|from| *from > 0) {
+        // Nothing is left out if the log was pruned.
+        let state = threads.state_at(&task.thread, from).await.ok();
+        before.extend(state.iter().flat_map(|state| state.messages().iter()).map(|message| message.id().to_owned()));
+    }
+    let state = match records.last() {
+        Some(last) => last.last_state(&threads).await?,
+        None => threads.state(&task.thread).await?,
+    };
     let shown = |message: &Arc<Message>| {
         let role = match **message {
             Message::User(_) => "user",
@@ -217,7 +251,7 @@ async fn history(app: &App, task: &TaskRecord) -> Result<Vec<Value>> {
             _ => return None,
         };
         let text = message.text();
-        (!text.is_empty()).then(|| {
+        (!text.is_empty() && !before.contains(message.id())).then(|| {
             json!({
                 "kind": "message", "role": role, "messageId": message.id(), "contextId": task.thread,
                 "parts": [{"kind": "text", "text": text}],

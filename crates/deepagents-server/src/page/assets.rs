@@ -7,7 +7,7 @@ pub(super) const ASSETS: &[Asset] = &[
     asset!("/icon.svg", "image/svg+xml", "../../page/icon.svg"),
     asset!("/", "text/html; charset=utf-8", "../../page/index.html"),
     asset!("/page/highlight-D3yTlHTu.js", "text/javascript; charset=utf-8", "../../page/page/highlight-D3yTlHTu.js"),
-    asset!("/page/index-BQRoT8NO.js", "text/javascript; charset=utf-8", "../../page/page/index-BQRoT8NO.js"),
-    asset!("/page/index-PBSw06c5.css", "text/css; charset=utf-8", "../../page/page/index-PBSw06c5.css"),
+    asset!("/page/index-CZ45fUbc.js", "text/javascript; charset=utf-8", "../../page/page/index-CZ45fUbc.js"),
+    asset!("/page/index-Dn3nFe9H.css", "text/css; charset=utf-8", "../../page/page/index-Dn3nFe9H.css"),
     asset!("/page/libesm-BerQVe3w.js", "text/javascript; charset=utf-8", "../../page/page/libesm-BerQVe3w.js"),
 ];

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use deepagents::middleware::rubric::RubricText;
 use deepagents::models::Catalogue;
+use deepagents_core::state::Channel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,15 +14,16 @@ use crate::app::App;
 use crate::body::Params;
 use crate::error::Result;
 
-/// Returns `{"model", "tools": [{"name", "description", "parameters"}]}`: the agent's model and the tools it always
-/// offers, with their argument schemas.
+/// Returns `{"model", "tools": [{"name", "description", "parameters"}], "goals"}`: the agent's model, the tools it always
+/// offers, with their argument schemas, and whether its work can be judged by a goal.
 pub(super) async fn agent(State(app): State<Arc<App>>, Path(graph): Path<String>) -> Result<Json<Value>> {
     let served = app.known_agent(&graph)?;
     let definition = served.agent.definition();
     let tools = definition.tools().iter();
     let tools =
         tools.map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": *tool.schema}));
-    Ok(Json(json!({"model": definition.model().name(), "tools": tools.collect::<Vec<_>>()})))
+    let goals = served.threads.schema().by_name(RubricText::NAME).is_some();
+    Ok(Json(json!({"model": definition.model().name(), "tools": tools.collect::<Vec<_>>(), "goals": goals})))
 }
 
 #[derive(Deserialize)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::filter::Subscription;
 use crate::error::Result;
 use crate::json::set;
-use crate::stream::{At, Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
+use crate::stream::{AgentInfo, At, Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
 use crate::threads::Place;
 use crate::wire::{content_block, message, state_values, usage};
 
@@ -124,6 +124,25 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         Kind::Updated { node, changes } => json!({"node": node, "values": changes.to_json(agent)?}),
         // Some clients read `payload`, others `value`.
         Kind::InputRequested { id, value } => json!({"interrupt_id": id, "payload": value, "value": value}),
+        Kind::ToolStarted { id, name, input, .. } => {
+            json!({"event": "tool-started", "tool_call_id": id, "tool_name": name, "input": input})
+        }
+        Kind::ToolProgress { id, text } => json!({"event": "tool-output-delta", "tool_call_id": id, "delta": text}),
+        Kind::TaskStarted { task, input } => task.started(identity, agent, input)?,
+        Kind::TaskFinished { task, end } => task.ended(agent, end)?,
+        Kind::Checkpoint(reached) => {
+            let At { place, parent, source, step } = reached.at;
+            json!({"id": place.id(), "parent_id": parent.map(Place::id), "source": source, "step": step})
+        }
+        Kind::Custom { name, data } if name == "custom" => json!({"payload": data}),
+        Kind::Custom { name, data } => json!({"name": name, "payload": data}),
+        piece => message_data(identity, agent, piece),
+    })
+}
+
+/// Encodes a piece of an answer.
+fn message_data(identity: &RunIdentity, agent: &AgentInfo, piece: &Kind) -> Value {
+    match piece {
         Kind::MessageStarted(id) => {
             let (provider, model) = agent.provider_and_model();
             let metadata = json!({
@@ -153,20 +172,8 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         }
         Kind::MessageFinished(answer) => message_finish(answer),
         Kind::MessageVoided(reason) => json!({"event": "error", "message": reason}),
-        Kind::ToolStarted { id, name, input, .. } => {
-            json!({"event": "tool-started", "tool_call_id": id, "tool_name": name, "input": input})
-        }
-        Kind::ToolProgress { id, text } => json!({"event": "tool-output-delta", "tool_call_id": id, "delta": text}),
-        Kind::TaskStarted { task, input } => task.started(identity, agent, input)?,
-        Kind::TaskFinished { task, end } => task.ended(agent, end)?,
-        Kind::Checkpoint(reached) => {
-            let At { place, parent, source, step } = reached.at;
-            json!({"id": place.id(), "parent_id": parent.map(Place::id), "source": source, "step": step})
-        }
-        Kind::Custom { name, data } if name == "custom" => json!({"payload": data}),
-        Kind::Custom { name, data } => json!({"name": name, "payload": data}),
-        Kind::Interrupted { .. } | Kind::Failed { .. } | Kind::ToolFinished { .. } => Value::Null,
-    })
+        _ => Value::Null,
+    }
 }
 
 fn ended(end: &RunEnd, graph: &str) -> Value {

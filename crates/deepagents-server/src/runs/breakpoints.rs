@@ -6,7 +6,7 @@ use deepagents::{Event, EventKind};
 use deepagents_core::error::Result;
 use deepagents_core::run::{RunObserver, RunStart, Suspender};
 
-use super::create::OneOrMany;
+use super::run_options::OneOrMany;
 use crate::error::ApiError;
 
 /// Suspends a run at its client's breakpoints: before or after the model or the tools.

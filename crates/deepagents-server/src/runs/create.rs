@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::live::CancelAction;
+use super::command::{Command, channels};
+use super::run_options::{Durability, IfNotExists, OnCompletion, OnDisconnect, OneOrMany, Strategy, StreamMode};
 use crate::deserialize::from_value;
 use crate::threads::CheckpointRef;
 
@@ -77,14 +77,6 @@ pub(crate) fn check_input(body: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Durability {
-    Sync,
-    Async,
-    Exit,
-}
-
 /// Deserialises seconds. Fractions round up, and negative values become 0.
 fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let seconds = Option::<f64>::deserialize(deserializer)?;
@@ -93,155 +85,6 @@ fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
         Err(_) => u64::MAX,
     };
     Ok(seconds.map(whole))
-}
-
-/// A command, sent in place of an input.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(expecting = "an object with `resume`, `update` or `goto`")]
-pub(crate) struct Command {
-    pub(crate) resume: Option<Value>,
-    #[serde(default, deserialize_with = "channels")]
-    pub(crate) update: Option<Map<String, Value>>,
-    pub(crate) goto: Option<Value>,
-}
-
-/// Deserialises a state update, which may also be a list of pairs of a channel and its value.
-fn channels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Map<String, Value>>, D::Error> {
-    let pair = |pair: Value| match pair {
-        Value::Array(pair) => <[Value; 2]>::try_from(pair).ok().and_then(|[name, value]| match name {
-            Value::String(name) => Some((name, value)),
-            _ => None,
-        }),
-        _ => None,
-    };
-    let channels = match Value::deserialize(deserializer)? {
-        Value::Null => return Ok(None),
-        Value::Object(channels) => Some(channels),
-        Value::Array(pairs) => pairs.into_iter().map(pair).collect(),
-        _ => None,
-    };
-    let expected = "an object of channels, such as {\"messages\": […]}, or a list of pairs is expected";
-    channels.map(Some).ok_or_else(|| D::Error::custom(expected))
-}
-
-impl Command {
-    fn goes_to(&self, name: &str) -> bool {
-        match &self.goto {
-            Some(Value::Array(nodes)) => nodes.iter().any(|node| node == name),
-            Some(node) => node == name,
-            None => false,
-        }
-    }
-
-    /// Whether the command ends the thread in its current state.
-    pub(crate) fn ends(&self) -> bool {
-        self.goes_to("__end__")
-    }
-
-    /// Whether the command calls the model, whatever the next node would be.
-    pub(crate) fn asks(&self) -> bool {
-        self.goes_to("model")
-    }
-
-    /// Whether the command has no `goto`.
-    pub(crate) fn has_no_goto(&self) -> bool {
-        match &self.goto {
-            None | Some(Value::Null) => true,
-            Some(Value::Array(nodes)) => nodes.is_empty(),
-            Some(_) => false,
-        }
-    }
-}
-
-/// One value or a list.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum OneOrMany<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = match Value::deserialize(deserializer)? {
-            Value::Array(many) => serde_json::from_value(Value::Array(many)).map(Self::Many),
-            one => serde_json::from_value(one).map(Self::One),
-        };
-        read.map_err(D::Error::custom)
-    }
-}
-
-impl<T> OneOrMany<T> {
-    pub(crate) fn as_slice(&self) -> &[T] {
-        match self {
-            Self::One(one) => std::slice::from_ref(one),
-            Self::Many(many) => many,
-        }
-    }
-}
-
-/// What is streamed of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum StreamMode {
-    Values,
-    Updates,
-    MessagesTuple,
-    /// The accumulated text with each chunk, for older clients.
-    Messages,
-    Tasks,
-    Checkpoints,
-    Debug,
-    Custom,
-    /// LangChain's `astream_events`.
-    Events,
-}
-
-/// What happens if the thread is busy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Strategy {
-    Reject,
-    #[default]
-    Enqueue,
-    Interrupt,
-    Rollback,
-}
-
-impl Strategy {
-    /// Returns how earlier runs are ended, if this strategy ends them.
-    pub(super) fn earlier_runs_action(self) -> Option<CancelAction> {
-        match self {
-            Self::Interrupt => Some(CancelAction::Interrupt),
-            Self::Rollback => Some(CancelAction::Rollback),
-            Self::Reject | Self::Enqueue => None,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum IfNotExists {
-    #[default]
-    Reject,
-    Create,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OnDisconnect {
-    #[default]
-    Continue,
-    Cancel,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OnCompletion {
-    #[default]
-    Delete,
-    #[serde(rename = "keep")]
-    Retain,
 }
 
 impl RunCreate {

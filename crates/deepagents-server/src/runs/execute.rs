@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::Outcome;
-use deepagents_core::journal::LogPosition;
+use deepagents_core::journal::{LogPosition, ThreadInfo};
 use deepagents_core::state::State;
 use jiff::Timestamp;
 
@@ -127,8 +127,6 @@ fn report_end(projector: Projector, ending: &Ending) {
 /// Makes one attempt to execute a run. Continues after the events that earlier attempts have shown instead of showing
 /// them again.
 async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> Result<Attempt> {
-    let Earlier { exists: again, followed, closed_at } = earlier;
-    let again = *again;
     // Read anew, because another process may have resumed the run, or the thread or the run may be gone.
     let info = match app.thread(&run.thread).await {
         Err(error) if error.is_not_found() => {
@@ -142,38 +140,13 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> R
         Err(error) if error.is_not_found() => return Ok(Attempt::Left),
         stored => stored?,
     };
-    if again {
+    if earlier.exists {
         // The record was read after the end of the log. If the run was open then, no later run is in the log up to
         // there.
-        follow(app, run, followed, &stored, info.end).await?;
+        follow(app, run, &mut earlier.followed, &stored, info.end).await?;
     }
-    if stored.is_closed_early() {
-        // Another process closed the record and will store the result. This one does so if the storage closed the
-        // record here but answered with an error, or if that process is gone.
-        if !closed_at.contains(&stored.updated_at) && !is_abandoned(app, &stored) {
-            run.replace(stored);
-            return Ok(Attempt::Owned);
-        }
-        run.end(CancelAction::default());
-        return close_early(app, run, closed_at, stored, version).await;
-    }
-    if !stored.status.is_open() {
-        if let Some(projector) = followed.take() {
-            end(app, projector, &stored).await?;
-        }
-        run.replace(stored);
-        return Ok(Attempt::Left);
-    }
-    let is_cancelled = run.stop.borrow().is_some();
-    // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
-    if is_cancelled && stored.from.is_none() {
-        return close_early(app, run, closed_at, stored, version).await;
-    }
-    // A cancelled run that another process has begun is ended there.
-    let is_elsewhere = (again && app.is_owned(&info)) || (is_cancelled && !again);
-    if is_elsewhere || is_cancelled {
-        run.replace(stored);
-        return Ok(if is_elsewhere { Attempt::Owned } else { Attempt::Ended(Ending::Cancelled) });
+    if let Some(attempted) = ended_before(app, run, earlier, (&stored, version), &info).await? {
+        return Ok(attempted);
     }
     if app.agent(&stored.graph_id).is_none() {
         // Only one process fails a run that none serves, and none while another one starts it.
@@ -182,6 +155,59 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> R
         }
         return Err(ApiError::not_found("Graph", &stored.graph_id));
     }
+    begin(app, run, &mut earlier.followed, (stored, version), info).await
+}
+
+/// Ends the attempt if there is nothing to execute: the run has ended, was cancelled, or is executed elsewhere.
+async fn ended_before(
+    app: &Arc<App>,
+    run: &Arc<LiveRun>,
+    earlier: &mut Earlier,
+    (stored, version): (&RunRecord, u64),
+    info: &ThreadInfo,
+) -> Result<Option<Attempt>> {
+    let Earlier { exists: again, followed, closed_at } = earlier;
+    let again = *again;
+    if stored.is_closed_early() {
+        // Another process closed the record and will store the result. This one does so if the storage closed the
+        // record here but answered with an error, or if that process is gone.
+        if !closed_at.contains(&stored.updated_at) && !is_abandoned(app, stored) {
+            run.replace(stored.clone());
+            return Ok(Some(Attempt::Owned));
+        }
+        run.end(CancelAction::default());
+        return close_early(app, run, closed_at, stored.clone(), version).await.map(Some);
+    }
+    if !stored.status.is_open() {
+        if let Some(projector) = followed.take() {
+            end(app, projector, stored).await?;
+        }
+        run.replace(stored.clone());
+        return Ok(Some(Attempt::Left));
+    }
+    let is_cancelled = run.stop.borrow().is_some();
+    // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
+    if is_cancelled && stored.from.is_none() {
+        return close_early(app, run, closed_at, stored.clone(), version).await.map(Some);
+    }
+    // A cancelled run that another process has begun is ended there.
+    let is_elsewhere = (again && app.is_owned(info)) || (is_cancelled && !again);
+    if is_elsewhere || is_cancelled {
+        run.replace(stored.clone());
+        let attempted = if is_elsewhere { Attempt::Owned } else { Attempt::Ended(Ending::Cancelled) };
+        return Ok(Some(attempted));
+    }
+    Ok(None)
+}
+
+/// Begins the run here, or resumes what an earlier attempt has begun.
+async fn begin(
+    app: &Arc<App>,
+    run: &Arc<LiveRun>,
+    followed: &mut Option<Projector>,
+    (stored, version): (RunRecord, u64),
+    info: ThreadInfo,
+) -> Result<Attempt> {
     let info = unhide_log_end(app, info, stored.kwargs.resumes()).await?;
     let begun = stored.status == Status::Running;
     let record = run.change(|record| {
@@ -198,7 +224,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, earlier: &mut Earlier) -> R
         let from = record.from.unwrap_or(info.end);
         *followed = Some(Projector::new(app, run, from, record.kwargs.shows_state()).await?);
     }
-    match prepare(app, run, &record, &info, begun).await {
+    match prepare(app, run, &record, &info).await {
         Ok(Prepared::Run(input)) => work(app, run, &record, begun, *input, followed).await,
         Ok(Prepared::Resolved(state)) => Ok(Attempt::Ended(Ending::Resolved(state))),
         // Somebody changes the thread at this moment.

@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::FinishReason;
-use deepagents_core::error::Error;
-use deepagents_core::journal::{Checkpoint, CheckpointSource, JournalError, LogPosition, RunStatus, ThreadInfo};
+use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, RunStatus, ThreadInfo};
 use deepagents_core::state::State;
 use serde_json::{Value, json};
 
-use super::create::OnCompletion;
 use super::execute::{Ending, NOT_BEGUN};
 use super::live::{CancelAction, LiveRun};
 use super::open;
-use super::record::{Status, find};
+use super::record::{RunRecord, Status, find};
+use super::rollback::roll_back;
+use super::run_options::OnCompletion;
 use crate::app::App;
 use crate::error::Result;
-use crate::threads::{RemovedRange, ThreadRecord, has_next, set_own, touch};
+use crate::threads::{ThreadRecord, set_own, touch};
 use crate::webhooks;
 use crate::wire::next_nodes;
 
@@ -68,21 +68,10 @@ pub(super) async fn store_with_retries(app: &Arc<App>, run: &Arc<LiveRun>, endin
 /// Stores the result of a run.
 async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
     // Skip this once an earlier attempt has closed the record here.
-    if matches!(ending, Ending::Cancelled) && run.record().status.is_open() {
-        // The process that executes the run may have ended it, too.
-        match find(app, &run.thread, &run.id).await {
-            Ok(record) if record.status.is_open() => {}
-            Ok(record) => {
-                webhooks::send(app, &record);
-                run.replace(record);
-                return Ok(());
-            }
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
-        }
+    let may_be_over = matches!(ending, Ending::Cancelled) && run.record().status.is_open();
+    if may_be_over && ended_elsewhere(app, run).await? {
+        return Ok(());
     }
-    let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
-    let stop = *run.stop.borrow();
     let info = match app.thread(&run.thread).await {
         // The thread was deleted, perhaps by an earlier attempt, so the run is deleted too.
         Err(error) if error.is_not_found() => {
@@ -95,72 +84,89 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
     let mut held =
         ThreadRecord { state_updated_at: Some(crate::ids::now()), ..ThreadRecord::read(&info).kept_between_runs() };
     touch(app, &run.thread, &held).await?;
-    let record = run.record();
+    let (record, stop) = (run.record(), *run.stop.borrow());
+    let (status, error) = result_of(ending, stop);
+    held.config = record.kwargs.config.clone().unwrap_or_default();
+    held.error.clone_from(&error);
+    let goes = record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete;
     // A run that never began has added nothing.
-    let before = record.from.unwrap_or(info.end);
     let never_began = record.from.is_none() && matches!(ending, Ending::Cancelled);
+    if stop == Some(CancelAction::Rollback) {
+        // A thread created for the run is deleted with it.
+        let goes = goes || (record.stateless && record.from.is_none());
+        let kept = if goes { KeptThread::None } else { KeptThread::of(!never_began) };
+        return roll_back(app, run, &info, held, kept).await;
+    }
+    let before = record.from.unwrap_or(info.end);
     // Another run answered the interrupts first, and its result determines the thread's status.
     let came_late = matches!(ending, Ending::Failed { kind, .. } if kind == NOT_BEGUN)
         && record.kwargs.resume().is_some()
         && info.end == before;
-    let (status, error) = result_of(ending, stop);
-    held.config = record.kwargs.config.clone().unwrap_or_default();
-    held.error.clone_from(&error);
-    let goes_with_run = record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete;
-    if stop == Some(CancelAction::Rollback) {
-        let end = run.ended_at(info.end);
-        if end > before {
-            match app.threads_of(&info)?.rewind_from(&run.thread, end, before).await {
-                Ok(until) => {
-                    RemovedRange::add(&mut held.removed, before, until);
-                    held.unfinished = has_next(app, &app.thread(&run.thread).await?, None).await?;
-                }
-                // Others have continued from what the run had done, which therefore stays.
-                Err(Error::Journal(JournalError::Conflict { .. })) => {
-                    held = ThreadRecord::read(&app.thread(&run.thread).await?);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // A thread created for the run is deleted with it.
-        let goes = goes_with_run || (record.stateless && record.from.is_none());
-        if !never_began && !goes {
-            set_own(app, &run.thread, &held).await?;
-        }
-        if goes {
-            app.journal.threads().delete(&run.thread).await?;
-        }
-        // After all steps above, because a retry needs the record.
-        record.delete(app).await?;
-        app.runs.forget(&run.id);
-        return Ok(());
-    }
     let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
+    let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     if suspended || stop.is_some() {
         held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
     }
-    let stopped_by_itself = match ending {
-        Ending::Ended(outcome) => Some(outcome.stop.clone()),
-        _ => None,
-    };
     let record = run.change(|record| {
         record.status = status;
         record.error = error;
         record.until = Some(info.end.min(cancelled_from));
-        record.stop = stopped_by_itself;
+        record.stop = match ending {
+            Ending::Ended(outcome) => Some(outcome.stop.clone()),
+            _ => None,
+        };
     });
-    webhooks::remember(app, &record).await?;
+    let kept = if goes { KeptThread::None } else { KeptThread::of(!never_began && !came_late) };
+    store_ended(app, &record, &held, kept).await
+}
+
+/// What remains of the thread of a run that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptThread {
+    /// It is deleted with the run.
+    None,
+    /// It shows the result of another run.
+    Unchanged,
+    /// It shows the result of the run.
+    WithResult,
+}
+
+impl KeptThread {
+    fn of(shows_result: bool) -> Self {
+        if shows_result { Self::WithResult } else { Self::Unchanged }
+    }
+}
+
+/// Whether the process that executes a cancelled run has ended it, or the run is gone. If so, its result is shown here.
+async fn ended_elsewhere(app: &Arc<App>, run: &LiveRun) -> Result<bool> {
+    match find(app, &run.thread, &run.id).await {
+        Ok(record) if record.status.is_open() => Ok(false),
+        Ok(record) => {
+            webhooks::send(app, &record);
+            run.replace(record);
+            Ok(true)
+        }
+        Err(error) if error.is_not_found() => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Stores the record of a run that has ended, and what its thread shows of it.
+async fn store_ended(app: &Arc<App>, record: &RunRecord, held: &ThreadRecord, kept: KeptThread) -> Result<()> {
+    webhooks::remember(app, record).await?;
     record.save(app).await?;
-    open::end(app, &run.thread, &run.id).await;
-    if goes_with_run {
-        record.delete(app).await?;
-        app.journal.threads().delete(&run.thread).await?;
-    } else if !never_began && !came_late {
-        set_own(app, &run.thread, &held).await?;
+    open::end(app, &record.thread_id, &record.run_id).await;
+    match kept {
+        KeptThread::None => {
+            record.delete(app).await?;
+            app.journal.threads().delete(&record.thread_id).await?;
+        }
+        KeptThread::WithResult => set_own(app, &record.thread_id, held).await?,
+        KeptThread::Unchanged => {}
     }
     // Last, because a failure above repeats all steps.
     app.metrics.run_ended(record.status);
-    webhooks::send(app, &record);
+    webhooks::send(app, record);
     Ok(())
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 
-use super::create::Strategy;
 use super::execute::{RETRY_INTERVAL, execute, remaining_delay};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, find, of_thread};
+use super::run_options::Strategy;
 use super::waiting::ended;
 use super::work::stopped;
 use super::{open, others};
@@ -59,8 +59,12 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
         }
     }
     let (stored, strategy) = (record.clone(), record.multitask_strategy);
-    let before = app.runs.open(&stored.thread_id);
-    match enqueue(app, Arc::new(LiveRun::new(record, false)), strategy) {
+    let run = Arc::new(LiveRun::new(record, false));
+    let (before, later) = match strategy.earlier_runs_action() {
+        Some(_) => others_at_once(app, &run).await,
+        None => (Vec::new(), Vec::new()),
+    };
+    match enqueue(app, run, strategy, &later) {
         Some(run) => {
             if let Some(how) = strategy.earlier_runs_action() {
                 for earlier in before {
@@ -78,6 +82,37 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     }
 }
 
+type Runs = Vec<Arc<LiveRun>>;
+
+/// Returns the open runs of a thread that a new run, which is stored already, ends, and those that end the new run:
+/// another process may have accepted a run at the same time. Of two such runs, each process finds the one that was
+/// stored before its own.
+async fn others_at_once(app: &Arc<App>, run: &Arc<LiveRun>) -> (Runs, Runs) {
+    let (mut before, mut later): (Runs, Runs) = {
+        // No other request picks it up before it is queued.
+        let mut inner = app.runs.lock();
+        inner.live.insert(run.id.clone(), run.clone());
+        let queue = inner.threads.get(&run.thread);
+        (queue.map(|queue| queue.all().cloned().collect()).unwrap_or_default(), Vec::new())
+    };
+    // If the storage is unavailable, the runs that are known here are ended.
+    let _ = others::adopt_thread(app, &run.thread).await;
+    for found in app.runs.open(&run.thread) {
+        if before.iter().any(|known| known.id == found.id) {
+            continue;
+        }
+        // Both processes may find each other's run. Then the later one ends the earlier one.
+        match found.record().multitask_strategy.earlier_runs_action().filter(|_| found.id > run.id) {
+            Some(how) => {
+                run.end(how);
+                later.push(found);
+            }
+            None => before.push(found),
+        }
+    }
+    (before, later)
+}
+
 /// Whether the thread has an open run that this process does not have: one of an agent that is not served here, or one
 /// that is just being accepted.
 async fn is_taken(app: &App, thread: &str) -> Result<bool> {
@@ -85,14 +120,20 @@ async fn is_taken(app: &App, thread: &str) -> Result<bool> {
     Ok(open.iter().any(|open| app.runs.get(&open.run).is_none()))
 }
 
-/// Queues a run behind those of its thread, ending them if the strategy says so. Returns the run that is queued, which
-/// may be a known one, or `None` if the strategy rejects it. A run with a delayed start does not hold up others.
-pub(super) fn enqueue(app: &Arc<App>, run: Arc<LiveRun>, strategy: Strategy) -> Option<Arc<LiveRun>> {
+/// Queues a run behind those of its thread. If the strategy says so, it ends those except the `later` ones. Returns the
+/// run that is queued, which may be a known one, or `None` if the strategy rejects it. A run with a delayed start does
+/// not hold up others.
+pub(super) fn enqueue(
+    app: &Arc<App>,
+    run: Arc<LiveRun>,
+    strategy: Strategy,
+    later: &[Arc<LiveRun>],
+) -> Option<Arc<LiveRun>> {
     let thread = run.thread.clone();
     let waits = !remaining_delay(&run.record()).is_zero();
     let begins = {
         let mut inner = app.runs.lock();
-        if let Some(known) = inner.live.get(&run.id) {
+        if let Some(known) = inner.live.get(&run.id).filter(|known| !Arc::ptr_eq(known, &run)) {
             return Some(known.clone());
         }
         let queue = inner.threads.entry(thread.clone());
@@ -101,7 +142,8 @@ pub(super) fn enqueue(app: &Arc<App>, run: Arc<LiveRun>, strategy: Strategy) -> 
         }
         let queue = queue.or_default();
         if let Some(how) = strategy.earlier_runs_action() {
-            queue.all().for_each(|earlier| earlier.end(how));
+            let is_earlier = |other: &&Arc<LiveRun>| later.iter().all(|known| known.id != other.id);
+            queue.all().filter(is_earlier).for_each(|earlier| earlier.end(how));
         }
         let begins = if waits {
             queue.later.push(run.clone());
@@ -194,6 +236,7 @@ pub(crate) async fn wait_until_idle(app: &App) {
 
 /// Executes the queued runs of a thread.
 async fn work(app: Arc<App>, thread: String) {
+    others::show_ended(&app, &thread).await;
     let mut next = app.runs.next(&thread);
     while let Some(run) = next {
         if *app.closing.borrow() {
@@ -203,6 +246,7 @@ async fn work(app: Arc<App>, thread: String) {
         }
         execute(&app, &run).await;
         app.runs.remember(&run);
+        others::show_ended(&app, &thread).await;
         // A client that is told of the end finds the thread idle.
         next = app.runs.next(&thread);
         run.finish();

@@ -40,8 +40,6 @@ pub(crate) struct LiveRun {
     done: watch::Sender<bool>,
     /// The end of the log when the run was cancelled.
     cancelled_from: OnceLock<LogPosition>,
-    /// The end of the log when the run had ended.
-    ended_at: OnceLock<LogPosition>,
 }
 
 impl LiveRun {
@@ -65,7 +63,6 @@ impl LiveRun {
             stop: watch::Sender::new(None),
             done: watch::Sender::new(false),
             cancelled_from: OnceLock::new(),
-            ended_at: OnceLock::new(),
         }
     }
 
@@ -110,11 +107,6 @@ impl LiveRun {
     pub(super) fn set_cancelled_from(&self, position: LogPosition) {
         // The first value counts.
         let _ = self.cancelled_from.set(position);
-    }
-
-    /// Returns the end of the log when the run had ended: the first that was found.
-    pub(super) fn ended_at(&self, found: LogPosition) -> LogPosition {
-        *self.ended_at.get_or_init(|| found)
     }
 
     pub(crate) fn finish(&self) {

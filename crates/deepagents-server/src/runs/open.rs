@@ -70,6 +70,13 @@ pub(super) async fn of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
     Ok(found)
 }
 
+/// Returns the runs of a thread that ended a moment ago, oldest first.
+pub(super) async fn ended_of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
+    let mut found = sorted(entries(app, thread)).await?;
+    found.retain(|open| open.value.ended);
+    Ok(found)
+}
+
 /// Whether a thread has a pending or running run in any process.
 pub(crate) async fn has_open(app: &App, thread: &str) -> Result<bool> {
     Ok(!of_thread(app, thread).await?.is_empty())

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use deepagents_core::store::{Query, StoreError};
 
 use super::agents::{announce_again, is_served};
-use super::create::Strategy;
 use super::execute::{is_abandoned, remaining_delay};
 use super::host::enqueue;
 use super::live::{CancelAction, LiveRun};
 use super::open::{self, OpenRun};
 use super::record::{RunRecord, find};
+use super::run_options::Strategy;
 use crate::app::App;
 use crate::auth::owns;
 use crate::error::Result;
@@ -80,7 +80,7 @@ fn enqueue_found(app: &Arc<App>, open: &OpenRun, record: RunRecord) {
         // Before it is queued, because it may begin at once.
         found.end(how);
     }
-    if let (Some(run), Some(how)) = (enqueue(app, found, Strategy::Enqueue), how) {
+    if let (Some(run), Some(how)) = (enqueue(app, found, Strategy::Enqueue, &[]), how) {
         run.end(how);
     }
 }
@@ -220,6 +220,20 @@ async fn check_runs(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Shows the runs that other processes have ended to the subscribers of their thread, before a run of this process
+/// begins: the log has them before it.
+pub(super) async fn show_ended(app: &Arc<App>, thread: &str) {
+    if !app.runs.is_followed(thread) {
+        return;
+    }
+    // If the storage is unavailable, they are shown later.
+    for open in open::ended_of_thread(app, thread).await.unwrap_or_default() {
+        if app.runs.get(&open.run).is_none() {
+            let _ = show(app, &open).await;
+        }
+    }
 }
 
 /// Shows a run of another process to the subscribers of its thread.

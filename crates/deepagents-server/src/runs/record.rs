@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::config::is_of_place;
-use super::create::{RunCreate, Strategy};
+use super::create::RunCreate;
 use super::open;
+use super::run_options::Strategy;
 use crate::app::App;
 use crate::auth::Limits;
 use crate::error::{ApiError, Result};

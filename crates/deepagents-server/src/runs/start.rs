@@ -7,10 +7,11 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::config::mirror_context;
-use super::create::{IfNotExists, RunCreate, Strategy};
+use super::create::RunCreate;
 use super::host::{accept, admit};
 use super::live::LiveRun;
 use super::record::{RunRecord, Status, records};
+use super::run_options::{IfNotExists, Strategy};
 use crate::app::App;
 use crate::assistants::{self, Assistant};
 use crate::auth::{CALLER, caller, caller_id, owns_thread};
@@ -156,7 +157,7 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
 }
 
 /// Returns the assistant that a client names.
-async fn assistant_of(app: &App, named: &str) -> Result<Assistant> {
+pub(crate) async fn assistant_of(app: &App, named: &str) -> Result<Assistant> {
     assistants::find(app, named).await?.ok_or_else(|| match ids::check("assistant ID", named) {
         Ok(id) => ApiError::not_found("Assistant", &id),
         Err(_) => ApiError::invalid(format!("Invalid assistant: '{named}'. Must be a UUID or the name of an agent")),

@@ -9,12 +9,13 @@ use futures_core::future::BoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use super::create::OnDisconnect;
 use super::finish::final_values;
 use super::live::LiveRun;
 use super::record::RunRecord;
+use super::run_options::OnDisconnect;
 use crate::app::App;
 use crate::error::{ApiError, Result};
+use crate::render::render;
 use crate::stream::{Final, Leaving};
 use crate::threads::present_state;
 
@@ -36,7 +37,10 @@ pub(crate) async fn ended(app: &App, run: &LiveRun) -> Result<()> {
 pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
     ended(app, run).await?;
     match run.log.last() {
-        Some(Final::State(state)) => final_values(&run.thread, &state, None),
+        Some(Final::State(state)) => {
+            let thread = run.thread.clone();
+            render(state.messages().len(), move || final_values(&thread, &state, None)).await
+        }
         Some(Final::Error(error)) => Ok(json!({"__error__": error})),
         None => values_of(app, &run.record()).await,
     }
@@ -44,7 +48,8 @@ pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
 
 pub(super) async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
     let state = present_state(app, &app.thread(&record.thread_id).await?).await?;
-    final_values(&record.thread_id, &state, record.error.as_ref())
+    let (thread, error) = (record.thread_id.clone(), record.error.clone());
+    render(state.messages().len(), move || final_values(&thread, &state, error.as_ref())).await
 }
 
 /// Returns a body with the final values of a run as JSON, preceded by white space while the run lasts. A client that

@@ -5,6 +5,7 @@ mod checkpoint;
 mod event;
 mod feed;
 mod log;
+mod metadata;
 mod past;
 mod projector;
 mod runnable;

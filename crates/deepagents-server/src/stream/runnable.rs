@@ -2,15 +2,19 @@
 //! id and the ids of its parents. Sub-agents are always included.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use deepagents_core::message::Message;
+use deepagents_core::message::{Message, ToolMessage};
 use deepagents_core::state::State;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::event::{AgentInfo, Kind, RunEnd, RunIdentity, StreamEvent};
+use super::metadata::{ChunkMetadata, message_metadata, raw, run_metadata};
 use super::task::TaskEnd;
-use super::v1::{answer_chunk, message_metadata, run_metadata, shown};
-use crate::error::Result;
+use super::v1::{answer_chunk, shown};
+use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::json::set;
 use crate::wire::{message, state_values};
@@ -19,6 +23,7 @@ use crate::wire::{message, state_values};
 #[derive(Default)]
 pub(super) struct RunnableEvents {
     agents: HashMap<Vec<String>, Agent>,
+    chunks: ChunkMetadata,
 }
 
 /// The current state of an agent.
@@ -42,101 +47,144 @@ struct Runnable {
     tag: Option<String>,
     id: String,
     parents: Vec<String>,
-    metadata: Value,
+    metadata: Arc<RawValue>,
+}
+
+#[derive(Serialize)]
+struct RunnableEvent<'a> {
+    event: &'a str,
+    name: &'a str,
+    run_id: &'a str,
+    parent_ids: &'a [String],
+    tags: Vec<&'a String>,
+    metadata: &'a RawValue,
+    data: Value,
 }
 
 impl Runnable {
-    fn event(&self, event: &str, data: Value) -> Value {
+    /// Returns an event as JSON.
+    fn event(&self, event: &str, data: Value) -> Result<String> {
         let Self { name, tag, id, parents, metadata } = self;
-        let tags: Vec<_> = tag.iter().collect();
-        let mut all = json!({
-            "event": event, "name": name, "run_id": id, "parent_ids": parents, "tags": tags, "metadata": metadata,
-        });
-        set(&mut all, "data", data);
-        all
+        let tags = tag.iter().collect();
+        let event = RunnableEvent { event, name, run_id: id, parent_ids: parents, tags, metadata, data };
+        serde_json::to_string(&event).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 
 impl RunnableEvents {
-    /// Returns the `astream_events` events for an event.
-    pub(super) fn write(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Result<Vec<Value>> {
-        let path = &event.agent.path;
-        let mut out = Vec::new();
+    /// Returns the `astream_events` events for an event, as JSON.
+    pub(super) fn write(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Result<Vec<String>> {
         match &event.kind {
-            Kind::AgentStarted { call } => self.agent(path).call.clone_from(call),
-            Kind::Values { state, .. } => {
-                let agent = self.agent(path);
-                agent.state = Some(state.clone());
-                if agent.given.is_none() {
-                    agent.given = Some(state.clone());
-                    let input = self.input(&event.agent)?;
-                    out.push(self.chain(identity, event).event("on_chain_start", json!({"input": input})));
-                }
-            }
-            Kind::Checkpoint(reached) => self.agent(path).state = Some(reached.state.clone()),
-            // A failed run has no end event; the error event reports it.
-            Kind::RunEnded(RunEnd::Failed(_)) => {}
-            Kind::RunEnded(_) => {
-                let output = self.input(&event.agent)?;
-                out.push(self.chain(identity, event).event("on_chain_end", json!({"output": output})));
-            }
-            Kind::AgentEnded(_) => {
-                let given = self.agent(path).given.clone();
-                let input = given.map_or_else(|| Ok(Map::new()), |state| state_values(&state, &event.agent))?;
-                let data = json!({"output": self.input(&event.agent)?, "input": input});
-                out.push(self.chain(identity, event).event("on_chain_end", data));
-            }
+            Kind::ToolStarted { id, name, input, .. } => self.tool_started(identity, event, (id, name, input)),
+            Kind::ToolFinished { message, .. } => self.tool_finished(identity, event, message),
             Kind::TaskStarted { task, .. } if task.call.is_none() => {
-                let agent = self.agent(path);
+                let agent = self.agent(&event.agent.path);
                 (agent.turn, agent.asked) = (task.turn, 0);
                 let input = self.input(&event.agent)?;
-                out.push(self.node(identity, event).event("on_chain_start", json!({"input": input})));
-            }
-            Kind::MessageStarted { .. } => {
-                self.agent(path).asked += 1;
-                let input = self.model_input(&event.agent)?;
-                out.push(self.model(identity, event).event("on_chat_model_start", json!({"input": input})));
+                Ok(vec![self.node(identity, event).event("on_chain_start", json!({"input": input}))?])
             }
             Kind::TaskFinished { task, end: TaskEnd::Done(changes) } if task.call.is_none() => {
                 let update = json!({"messages": [shown(&changes.message, &event.agent)]});
                 let output = json!([{"graph": null, "update": update, "resume": null, "goto": []}]);
                 let (node, input) = (self.node(identity, event), self.input(&event.agent)?);
-                out.push(node.event("on_chain_stream", json!({"chunk": output})));
-                out.push(node.event("on_chain_end", json!({"output": output, "input": input})));
+                Ok(vec![
+                    node.event("on_chain_stream", json!({"chunk": output}))?,
+                    node.event("on_chain_end", json!({"output": output, "input": input}))?,
+                ])
             }
-            Kind::ToolStarted { id, name, input, .. } => {
-                let call = json!({"name": name, "args": input, "id": id, "type": "tool_call"});
-                let node = self.call_node(identity, event, id);
-                out.push(node.event("on_chain_start", json!({"input": [call]})));
-                out.push(self.tool(identity, event, id, name).event("on_tool_start", json!({"input": input})));
-                self.agent(path).calls.insert(id.clone(), call);
+            Kind::AgentStarted { .. }
+            | Kind::Values { .. }
+            | Kind::Checkpoint(_)
+            | Kind::RunEnded(_)
+            | Kind::AgentEnded(_) => self.of_agent(identity, event),
+            piece => self.of_model(identity, event, piece),
+        }
+    }
+
+    /// Returns the events of an agent's own chain.
+    fn of_agent(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Result<Vec<String>> {
+        let path = &event.agent.path;
+        let (name, data) = match &event.kind {
+            Kind::AgentStarted { call } => {
+                self.agent(path).call.clone_from(call);
+                return Ok(Vec::new());
             }
-            Kind::ToolFinished { message: result, .. } => {
-                // A call that was answered without being executed never started.
-                if let Some(call) = self.agent(path).calls.remove(&result.call_id) {
-                    let id = &result.call_id;
-                    let (node, tool) =
-                        (self.call_node(identity, event, id), self.tool(identity, event, id, &result.name));
-                    let answer = message(&Message::Tool((**result).clone()));
-                    let update = json!({"messages": [answer]});
-                    out.push(tool.event("on_tool_end", json!({"output": answer, "input": call.get("args")})));
-                    out.push(node.event("on_chain_stream", json!({"chunk": update})));
-                    out.push(node.event("on_chain_end", json!({"output": update, "input": [call]})));
+            Kind::Values { state, .. } => {
+                let agent = self.agent(path);
+                agent.state = Some(state.clone());
+                if agent.given.is_some() {
+                    return Ok(Vec::new());
                 }
+                agent.given = Some(state.clone());
+                ("on_chain_start", json!({"input": self.input(&event.agent)?}))
             }
-            piece => {
-                if let Some(chunk) = answer_chunk(piece, &event.agent) {
-                    let model = self.model(identity, event);
-                    out.push(model.event("on_chat_model_stream", json!({"chunk": chunk})));
-                    if let Kind::MessageFinished(answer) = piece {
-                        let output = shown(&Message::Assistant((**answer).clone()), &event.agent);
-                        let input = self.model_input(&event.agent)?;
-                        out.push(model.event("on_chat_model_end", json!({"output": output, "input": input})));
-                    }
-                }
+            Kind::Checkpoint(reached) => {
+                self.agent(path).state = Some(reached.state.clone());
+                return Ok(Vec::new());
             }
+            Kind::AgentEnded(_) => {
+                let given = self.agent(path).given.clone();
+                let input = given.map_or_else(|| Ok(Map::new()), |state| state_values(&state, &event.agent))?;
+                ("on_chain_end", json!({"output": self.input(&event.agent)?, "input": input}))
+            }
+            // A failed run has no end event; the error event reports it.
+            Kind::RunEnded(RunEnd::Failed(_)) => return Ok(Vec::new()),
+            _ => ("on_chain_end", json!({"output": self.input(&event.agent)?})),
+        };
+        Ok(vec![self.chain(identity, event).event(name, data)?])
+    }
+
+    /// Returns the events of a model.
+    fn of_model(&mut self, identity: &RunIdentity, event: &StreamEvent, piece: &Kind) -> Result<Vec<String>> {
+        if matches!(piece, Kind::MessageStarted { .. }) {
+            self.agent(&event.agent.path).asked += 1;
+            let input = self.model_input(&event.agent)?;
+            return Ok(vec![self.model(identity, event).event("on_chat_model_start", json!({"input": input}))?]);
+        }
+        let Some(chunk) = answer_chunk(piece, &event.agent) else { return Ok(Vec::new()) };
+        let model = self.model(identity, event);
+        let mut out = vec![model.event("on_chat_model_stream", json!({"chunk": chunk}))?];
+        if let Kind::MessageFinished(answer) = piece {
+            let output = shown(&Message::Assistant((**answer).clone()), &event.agent);
+            let input = self.model_input(&event.agent)?;
+            out.push(model.event("on_chat_model_end", json!({"output": output, "input": input}))?);
         }
         Ok(out)
+    }
+
+    fn tool_started(
+        &mut self,
+        identity: &RunIdentity,
+        event: &StreamEvent,
+        (id, name, input): (&str, &str, &Value),
+    ) -> Result<Vec<String>> {
+        let call = json!({"name": name, "args": input, "id": id, "type": "tool_call"});
+        let (node, tool) = (self.call_node(identity, event, id), self.tool(identity, event, id, name));
+        let out = vec![
+            node.event("on_chain_start", json!({"input": [call]}))?,
+            tool.event("on_tool_start", json!({"input": input}))?,
+        ];
+        self.agent(&event.agent.path).calls.insert(id.to_owned(), call);
+        Ok(out)
+    }
+
+    fn tool_finished(
+        &mut self,
+        identity: &RunIdentity,
+        event: &StreamEvent,
+        result: &ToolMessage,
+    ) -> Result<Vec<String>> {
+        let id = &result.call_id;
+        // A call that was answered without being executed never started.
+        let Some(call) = self.agent(&event.agent.path).calls.remove(id) else { return Ok(Vec::new()) };
+        let (node, tool) = (self.call_node(identity, event, id), self.tool(identity, event, id, &result.name));
+        let answer = message(&Message::Tool(result.clone()));
+        let update = json!({"messages": [answer]});
+        Ok(vec![
+            tool.event("on_tool_end", json!({"output": answer, "input": call.get("args")}))?,
+            node.event("on_chain_stream", json!({"chunk": update}))?,
+            node.event("on_chain_end", json!({"output": update, "input": [call]}))?,
+        ])
     }
 
     fn agent(&mut self, path: &[String]) -> &mut Agent {
@@ -163,7 +211,7 @@ impl RunnableEvents {
         if !path.is_empty() {
             set(&mut metadata, "langgraph_node", "tools");
         }
-        let name = name.unwrap_or(&identity.graph).to_owned();
+        let (name, metadata) = (name.unwrap_or(&identity.graph).to_owned(), raw(&metadata));
         Runnable { name, tag: None, id: chain_id(identity, path), parents: self.above(identity, path), metadata }
     }
 
@@ -179,7 +227,7 @@ impl RunnableEvents {
     }
 
     /// Returns a runnable within an agent, below `of` if given.
-    fn part(&self, identity: &RunIdentity, event: &StreamEvent, of: Option<String>, own: (&str, &str)) -> Runnable {
+    fn part(&mut self, identity: &RunIdentity, event: &StreamEvent, of: Option<String>, own: (&str, &str)) -> Runnable {
         let path = &event.agent.path;
         let (kind, number) = own;
         let mut parents = self.above(identity, path);
@@ -190,7 +238,10 @@ impl RunnableEvents {
             _ => ("model", "seq:step:1".to_owned()),
         };
         parents.extend(of);
-        let metadata = message_metadata(identity, event, node);
+        let metadata = match node {
+            "model" => self.chunks.of(identity, event),
+            _ => raw(&message_metadata(identity, event, node)),
+        };
         let id = part_id(identity, path, kind, number);
         Runnable { name: node.to_owned(), tag: Some(tag), id, parents, metadata }
     }
@@ -201,11 +252,12 @@ impl RunnableEvents {
     }
 
     /// Returns the model node.
-    fn node(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
-        self.part(identity, event, None, ("model", &self.turn(event).0))
+    fn node(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
+        let (turn, _) = self.turn(event);
+        self.part(identity, event, None, ("model", &turn))
     }
 
-    fn model(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
+    fn model(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
         let (turn, asked) = self.turn(event);
         let node = part_id(identity, &event.agent.path, "model", &turn);
         let model = self.part(identity, event, Some(node), ("chat", &format!("{turn}:{asked}")));
@@ -214,11 +266,11 @@ impl RunnableEvents {
     }
 
     /// Returns the tools node of a call.
-    fn call_node(&self, identity: &RunIdentity, event: &StreamEvent, call: &str) -> Runnable {
+    fn call_node(&mut self, identity: &RunIdentity, event: &StreamEvent, call: &str) -> Runnable {
         self.part(identity, event, None, ("tools", call))
     }
 
-    fn tool(&self, identity: &RunIdentity, event: &StreamEvent, call: &str, name: &str) -> Runnable {
+    fn tool(&mut self, identity: &RunIdentity, event: &StreamEvent, call: &str, name: &str) -> Runnable {
         let node = part_id(identity, &event.agent.path, "tools", call);
         Runnable { name: name.to_owned(), ..self.part(identity, event, Some(node), ("tool", call)) }
     }

@@ -23,6 +23,9 @@ pub(crate) const STREAM_HEADERS: [(&str, &str); 3] =
 /// The bytes of a heartbeat.
 pub(crate) const HEARTBEAT_COMMENT: &[u8] = b": heartbeat\n\n";
 
+/// Size from which an event is large.
+const LARGE_BYTES: usize = 64 << 10;
+
 /// A guard that ends a run when its client disconnects.
 pub(crate) struct Leaving(Arc<LiveRun>);
 
@@ -82,6 +85,10 @@ impl Reader {
             let frames = frames.unwrap_or_default();
             let wanted = frames.iter().filter(|frame| is_after(frame, event.id, self.after));
             let text: String = wanted.map(|frame| frame.text(self.with_ids)).collect();
+            if text.len() >= LARGE_BYTES {
+                // Writing many large states must not hold up other requests.
+                tokio::task::yield_now().await;
+            }
             if !text.is_empty() {
                 return Some(Bytes::from(text));
             }

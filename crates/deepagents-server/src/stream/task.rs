@@ -8,7 +8,8 @@ use deepagents_core::tool::CallId;
 use serde_json::{Map, Value, json};
 
 use super::event::{AgentInfo, RunIdentity};
-use super::v1::{run_metadata, shown};
+use super::metadata::run_metadata;
+use super::v1::shown;
 use crate::error::Result;
 use crate::ids;
 use crate::wire::state_values;

@@ -92,7 +92,7 @@ impl Reader {
         let Some(update) = update.ok().filter(|update| update.thread == self.feed.thread) else {
             return String::new();
         };
-        let data = json!({"state": update.state, "thread_id": update.thread});
+        let data = json!({"state": update.state, "thread_id": update.thread}).to_string();
         let id = EventId { position: update.end, number: EventId::LAST }.to_text(0);
         Frame { id, event: "state_update".to_owned(), data }.text(true)
     }
@@ -115,7 +115,7 @@ impl Reader {
         let wanted = wanted.filter(|frame| all || frame.event == "metadata");
         let mut text: String = wanted.map(|frame| frame.text(true)).collect();
         if matches!(event.kind, Kind::RunEnded(_)) && after.is_none_or(|(last, _)| event.id > last) {
-            let data = json!({"status": "run_done", "run_id": run.id});
+            let data = json!({"status": "run_done", "run_id": run.id}).to_string();
             let done = Frame { id: event.id.to_text(0), event: "metadata".to_owned(), data };
             text.push_str(&done.text(true));
         }

@@ -4,12 +4,12 @@ use deepagents_core::message::Message;
 use serde_json::{Value, json};
 
 use super::event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunIdentity, StreamEvent};
+use super::metadata::{ChunkMetadata, message_metadata};
 use super::runnable::RunnableEvents;
-use super::task::{call_task, model_task, trigger};
 use super::whole::WholeMessages;
 use crate::error::Result;
 use crate::ids;
-use crate::json::{extend, set};
+use crate::json::set;
 use crate::runs::StreamMode;
 use crate::wire::{chunk_text, message, named, state_values, tool_call_chunk, usage};
 
@@ -18,7 +18,8 @@ pub(crate) struct Frame {
     pub(crate) id: String,
     /// The event name, followed by `|` and the namespace for a sub-agent.
     pub(crate) event: String,
-    pub(crate) data: Value,
+    /// JSON.
+    pub(crate) data: String,
 }
 
 impl Frame {
@@ -38,11 +39,14 @@ pub(crate) struct Writer {
     /// The messages being streamed, for the mode that repeats their whole text.
     whole: WholeMessages,
     runnables: RunnableEvents,
+    chunks: ChunkMetadata,
 }
 
 impl Writer {
     pub(crate) fn new(identity: RunIdentity, modes: Vec<StreamMode>, subgraphs: bool) -> Self {
-        Self { identity, modes, subgraphs, whole: WholeMessages::default(), runnables: RunnableEvents::default() }
+        let (whole, runnables, chunks) =
+            (WholeMessages::default(), RunnableEvents::default(), ChunkMetadata::default());
+        Self { identity, modes, subgraphs, whole, runnables, chunks }
     }
 
     fn wants(&self, mode: StreamMode) -> bool {
@@ -75,24 +79,28 @@ impl Writer {
             return Ok(Vec::new());
         }
         let mut out = Vec::new();
-        let mut add = |name: String, data: Value| {
+        let mut add = |name: String, data: String| {
             out.push(Frame { id: event.id.to_text(out.len()), event: name, data });
         };
         match &event.kind {
-            Kind::RunStarted => add("metadata".to_owned(), json!({"run_id": self.identity.run, "attempt": 1})),
-            Kind::Failed { kind, message } => add("error".to_owned(), json!({"error": kind, "message": message})),
+            Kind::RunStarted => {
+                add("metadata".to_owned(), json!({"run_id": self.identity.run, "attempt": 1}).to_string())
+            }
+            Kind::Failed { kind, message } => {
+                add("error".to_owned(), json!({"error": kind, "message": message}).to_string())
+            }
             Kind::Values { state, interrupts } if self.wants(StreamMode::Values) => {
                 let mut values = state_values(state, agent)?;
                 if !interrupts.is_empty() {
                     values.insert("__interrupt__".to_owned(), json!(interrupts));
                 }
-                add(self.name("values", agent), Value::Object(values));
+                add(self.name("values", agent), Value::Object(values).to_string());
             }
             Kind::Updated { node, changes } if self.wants(StreamMode::Updates) => {
-                add(self.name("updates", agent), json!({*node: changes.to_json(agent)?}));
+                add(self.name("updates", agent), json!({*node: changes.to_json(agent)?}).to_string());
             }
             Kind::Interrupted(interrupts) if self.wants(StreamMode::Updates) => {
-                add(self.name("updates", agent), json!({"__interrupt__": interrupts}));
+                add(self.name("updates", agent), json!({"__interrupt__": interrupts}).to_string());
             }
             Kind::TaskStarted { task, input } if self.wants_either(StreamMode::Tasks) => {
                 self.either(StreamMode::Tasks, "task", &task.started(&self.identity, agent, input)?, event, &mut add);
@@ -105,17 +113,22 @@ impl Writer {
                 self.either(StreamMode::Checkpoints, "checkpoint", &payload, event, &mut add);
             }
             Kind::Custom { data, .. } if self.wants(StreamMode::Custom) => {
-                add(self.name("custom", agent), data.clone());
+                add(self.name("custom", agent), data.to_string());
             }
             kind => {
-                if self.wants(StreamMode::MessagesTuple)
-                    && let Some((chunk, node)) = chunk(kind, agent)
-                {
-                    add(self.name("messages", agent), json!([chunk, message_metadata(&self.identity, event, node)]));
+                if self.wants(StreamMode::MessagesTuple) {
+                    if let Kind::ToolFinished { message: result, .. } = kind {
+                        let metadata = message_metadata(&self.identity, event, "tools");
+                        let result = message(&Message::Tool((**result).clone()));
+                        add(self.name("messages", agent), json!([result, metadata]).to_string());
+                    } else if let Some(chunk) = answer_chunk(kind, agent) {
+                        let metadata = self.chunks.of(&self.identity, event);
+                        add(self.name("messages", agent), format!("[{chunk},{metadata}]"));
+                    }
                 }
                 if self.wants(StreamMode::Messages) {
                     for (name, data) in self.whole.write(&self.identity, event) {
-                        add(name.to_owned(), data);
+                        add(name.to_owned(), data.to_string());
                     }
                 }
             }
@@ -135,59 +148,16 @@ impl Writer {
         kind: &str,
         data: &Value,
         event: &StreamEvent,
-        add: &mut impl FnMut(String, Value),
+        add: &mut impl FnMut(String, String),
     ) {
         if self.wants(mode) {
             let name = if mode == StreamMode::Tasks { "tasks" } else { "checkpoints" };
-            add(self.name(name, &event.agent), data.clone());
+            add(self.name(name, &event.agent), data.to_string());
         }
         if self.wants(StreamMode::Debug) {
-            add(self.name("debug", &event.agent), debug(event, kind, data));
+            add(self.name("debug", &event.agent), debug(event, kind, data).to_string());
         }
     }
-}
-
-/// Returns the run's metadata, which accompany all its events.
-pub(super) fn run_metadata(identity: &RunIdentity) -> Value {
-    let RunIdentity { thread, run, assistant, graph, metadata, tags } = identity;
-    let mut shown = Value::Object(metadata.clone());
-    let own = json!({
-        "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": tags,
-        "run_attempt": 1,
-    });
-    extend(&mut shown, own);
-    shown
-}
-
-/// Returns the metadata of a message chunk or tool result.
-pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node: &str) -> Value {
-    let agent = &event.agent;
-    let task = match &event.kind {
-        Kind::ToolStarted { call, .. } | Kind::ToolFinished { call, .. } => call_task(identity, call),
-        _ => model_task(identity, &agent.path, event.step),
-    };
-    let own = format!("{node}:{task}");
-    let above = identity.namespace(&agent.path);
-    let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");
-    let mut metadata = run_metadata(identity);
-    let mut put = |key: &str, value: Value| set(&mut metadata, key, value);
-    put("langgraph_node", json!(node));
-    put("langgraph_step", json!(event.step));
-    put("langgraph_triggers", json!([trigger(node)]));
-    put("langgraph_checkpoint_ns", json!(namespace));
-    if node == "model" || !agent.path.is_empty() {
-        put("checkpoint_ns", json!(namespace));
-    }
-    if node == "model" {
-        let (provider, model) = agent.provider_and_model();
-        put("ls_provider", json!(provider));
-        put("ls_model_name", json!(model));
-        put("ls_model_type", json!("chat"));
-    }
-    if let Some(name) = agent.sub_agent_name() {
-        put("lc_agent_name", json!(name));
-    }
-    metadata
 }
 
 /// Whether a frame is still unread by a client that has read up to a part of an event.
@@ -209,14 +179,6 @@ pub(super) fn shown(one: &Message, agent: &AgentInfo) -> Value {
     let mut shown = message(one);
     named(&mut shown, agent);
     shown
-}
-
-/// Returns a message chunk or tool result and the node that produced it.
-fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
-    match kind {
-        Kind::ToolFinished { message: result, .. } => Some((message(&Message::Tool((**result).clone())), "tools")),
-        piece => Some((answer_chunk(piece, agent)?, "model")),
-    }
 }
 
 /// Returns a chunk of an assistant message.

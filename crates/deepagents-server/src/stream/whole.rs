@@ -6,7 +6,8 @@ use deepagents_core::message::Message;
 use serde_json::{Value, json};
 
 use super::event::{Delta, Kind, OpenBlock, RunIdentity, StreamEvent};
-use super::v1::{message_metadata, shown};
+use super::metadata::message_metadata;
+use super::v1::shown;
 use crate::json::{remove, set};
 use crate::wire::{chunk_text, message, named};
 

@@ -1,7 +1,5 @@
 //! State changes by clients, for new and existing threads.
 
-use std::borrow::Cow;
-
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents_core::journal::{LogPosition, RunStatus};
@@ -9,17 +7,15 @@ use deepagents_core::message::MessageOp;
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::completed::completed;
 use super::state::earlier_position;
 use super::stopped::{calls_left_behind, changes_what_is_asked};
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::runs::Command;
-use crate::wire::{open_calls, overwritten, read_update};
-
-/// The channel of the files in a state.
-const FILES: &str = "files";
+use crate::wire::{open_calls, read_update};
 
 /// Updates with which a new thread starts, applied in order.
 #[derive(Deserialize)]
@@ -27,8 +23,9 @@ pub(super) struct Superstep {
     updates: Vec<Change>,
 }
 
+/// One of these updates.
 #[derive(Deserialize)]
-struct Change {
+pub(super) struct Change {
     values: Option<Map<String, Value>>,
     command: Option<Command>,
     as_node: String,
@@ -42,9 +39,9 @@ pub(super) enum ChangedBy {
     Copy,
 }
 
-/// Parses the updates with which a thread starts.
-pub(super) fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]) -> Result<Vec<(ChangedBy, Update)>> {
-    let changes: Vec<&Change> = steps.iter().flat_map(|step| &step.updates).collect();
+/// Checks the updates with which a thread starts, and returns them in order.
+pub(super) fn read_changes(app: &App, graph: Option<&Value>, steps: Vec<Superstep>) -> Result<Vec<Change>> {
+    let changes: Vec<Change> = steps.into_iter().flat_map(|step| step.updates).collect();
     if changes.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,24 +49,35 @@ pub(super) fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]
         ApiError::invalid("a thread with `supersteps` needs `graph_id` in its metadata, which says whose state it is")
     })?;
     let served = app.known_agent(graph)?;
-    let read = |change: &Change| {
-        let told = change.command.as_ref().and_then(|command| command.update.as_ref());
+    for change in &changes {
         let mut update = Update::none();
-        for values in change.values.iter().chain(told) {
+        for values in change.all_values() {
             update = update.and(read_update(served.threads.schema(), values)?);
         }
-        Ok((changed_by(&change.as_node, &update)?, update))
-    };
-    changes.into_iter().map(read).collect()
+        changed_by(&change.as_node, &update)?;
+    }
+    Ok(changes)
 }
 
-pub(super) async fn begin_with(app: &App, thread: &str, changes: Vec<(ChangedBy, Update)>) -> Result<()> {
+impl Change {
+    fn all_values(&self) -> impl Iterator<Item = &Map<String, Value>> {
+        let told = self.command.as_ref().and_then(|command| command.update.as_ref());
+        self.values.iter().chain(told)
+    }
+}
+
+pub(super) async fn begin_with(app: &App, thread: &str, changes: Vec<Change>) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
     let threads = app.threads_of(&app.thread(thread).await?)?;
-    for (by, update) in changes {
-        match by {
+    for one in changes {
+        let mut update = Update::none();
+        for values in one.all_values() {
+            // The changes before this one may have written the files.
+            update = update.and(read_update(threads.schema(), &*completed(&threads, thread, None, values).await?)?);
+        }
+        match changed_by(&one.as_node, &update)? {
             ChangedBy::Node(node) => change(&threads, thread, Some(node), update).await?,
             ChangedBy::Copy => copy_state(app, thread, None).await?,
         }
@@ -108,41 +116,6 @@ pub(super) async fn copy_state(app: &App, thread: &str, checkpoint: Option<&str>
         app.threads_of(&info)?.rewind(thread, earlier.unwrap_or(info.end)).await?;
     }
     Ok(())
-}
-
-/// Completes an update of the files of a thread, at a position or where it stands. Files given as texts get times. If the
-/// update replaces all files, those that it does not name are removed.
-pub(crate) async fn completed<'a>(
-    threads: &ThreadAccess,
-    thread: &str,
-    at: Option<LogPosition>,
-    values: &'a Map<String, Value>,
-) -> Result<Cow<'a, Map<String, Value>>> {
-    let given = values.get(FILES);
-    let replaces = given.and_then(overwritten);
-    let Some(Value::Object(files)) = replaces.or(given) else { return Ok(Cow::Borrowed(values)) };
-    if replaces.is_none() && !files.values().any(Value::is_string) {
-        return Ok(Cow::Borrowed(values));
-    }
-    let state = match at {
-        Some(position) => threads.state_at(thread, position).await?,
-        None => threads.state(thread).await?,
-    };
-    let had = state.to_json_where(|channel| channel.name() == FILES)?;
-    let had = had.get(FILES).and_then(Value::as_object);
-    let (mut files, now) = (files.clone(), crate::ids::now());
-    for (path, file) in &mut files {
-        if let Value::String(text) = file {
-            let created = had.and_then(|had| had.get(path)?.get("created_at")?.as_str()).unwrap_or(&now);
-            *file = json!({"content": text, "encoding": "utf-8", "created_at": created, "modified_at": now});
-        }
-    }
-    for path in had.filter(|_| replaces.is_some()).into_iter().flat_map(Map::keys) {
-        files.entry(path.as_str()).or_insert(Value::Null);
-    }
-    let mut values = values.clone();
-    values.insert(FILES.to_owned(), Value::Object(files));
-    Ok(Cow::Owned(values))
 }
 
 /// Updates a state, as a node if one is given. An update as a node ends the work of the last run and clears its

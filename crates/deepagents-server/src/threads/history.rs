@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::body::{Body, Params};
 use crate::deserialize::present;
 use crate::error::Result;
+use crate::render::written;
 
 #[derive(Deserialize)]
 pub(super) struct History {
@@ -30,7 +31,7 @@ pub(super) async fn history(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     Body(body): Body<History>,
-) -> Result<Json<Value>> {
+) -> Result<Response> {
     let info = app.thread(&id).await?;
     let entries = app.entries(&info).await?;
     let from = match body.before.as_ref().and_then(CheckpointRef::id) {
@@ -38,7 +39,7 @@ pub(super) async fn history(
         None => 0,
     };
     if body.checkpoint.as_ref().is_some_and(|wanted| wanted.namespace().is_some()) {
-        return Ok(Json(json!([])));
+        return written(json!([])).await;
     }
     let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;
     let wanted = body.metadata.unwrap_or_default();
@@ -62,7 +63,7 @@ pub(super) async fn history(
         }
     }
     let out = thread_states(&app, &info, &out, &mut runs).await?;
-    Ok(Json(Value::Array(out)))
+    written(Value::Array(out)).await
 }
 
 /// Whether a checkpoint's metadata matches. A missing key is null, as in the reference implementation.
@@ -83,7 +84,7 @@ pub(super) async fn history_by_query(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     Params(query): Params<HistoryQuery>,
-) -> Result<Json<Value>> {
+) -> Result<Response> {
     let before = query.before.map(CheckpointRef::Id);
     history(State(app), Path(id), Body(History { limit: query.limit, before, metadata: None, checkpoint: None })).await
 }

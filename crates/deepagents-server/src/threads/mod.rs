@@ -3,6 +3,7 @@
 mod change;
 mod checkpoint_ref;
 mod checkpoints;
+mod completed;
 mod extract;
 mod history;
 mod matches;
@@ -24,9 +25,9 @@ use crate::app::App;
 use crate::auth::owns_thread;
 use crate::error::Result;
 
-pub(crate) use change::completed;
 pub(crate) use checkpoint_ref::CheckpointRef;
 pub(crate) use checkpoints::{CheckpointCache, Entries, Entry, Place};
+pub(crate) use completed::completed;
 pub(crate) use page::{Fields, Limit, SortOrder, contains, page_of};
 pub(crate) use record::{ThreadRecord, ThreadStatus, make, set_own};
 pub(crate) use removed::RemovedRange;

@@ -11,6 +11,7 @@ use crate::app::{App, METADATA_KEY};
 use crate::auth::caller;
 use crate::error::Result;
 use crate::json::set;
+use crate::render::render;
 use crate::wire::{open_interrupts, values};
 
 /// The status of a thread, in the order in which clients sort by it.
@@ -111,10 +112,10 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
     let (mut state, mut interrupts) = (Value::Null, Map::new());
     if with_values && info.end > 0 {
         let loaded = present_state(app, info).await?;
-        state = Value::Object(values(&loaded)?);
         for open in open_interrupts(&info.id, &loaded) {
             interrupts.insert(open.task.clone(), json!([open.to_json()]));
         }
+        state = render(loaded.messages().len(), move || Ok(Value::Object(values(&loaded)?))).await?;
     }
     let mut out = json!({
         "thread_id": info.id,

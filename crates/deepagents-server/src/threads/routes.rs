@@ -76,7 +76,7 @@ async fn create_thread(app: &Arc<App>, id: String, body: Create) -> Result<Json<
     }
     let ttl = body.ttl.map(Ttl::read).transpose()?;
     let metadata = body.metadata.unwrap_or_default();
-    let changes = read_changes(app, metadata.get("graph_id"), &body.supersteps)?;
+    let changes = read_changes(app, metadata.get("graph_id"), body.supersteps)?;
     let mut held = ThreadRecord::default();
     if let Some((minutes, strategy)) = ttl {
         (held.ttl, held.ttl_strategy) = (Some(minutes), strategy);
@@ -84,7 +84,7 @@ async fn create_thread(app: &Arc<App>, id: String, body: Create) -> Result<Json<
     // The expiry is stored first; an expiry without a thread does no harm.
     touch(app, &id, &held).await?;
     make(app, &id, metadata, held).await?;
-    if let Err(error) = begin_with(app, &id, changes).await {
+    if let Err(error) = Box::pin(begin_with(app, &id, changes)).await {
         // Creation is all or nothing.
         super::delete(app, &id).await?;
         return Err(error);

@@ -12,6 +12,7 @@ use super::record::ThreadRecord;
 use super::sub_states::checkpoint_of;
 use crate::app::App;
 use crate::error::{ApiError, Result};
+use crate::render::render;
 use crate::runs;
 use crate::wire::{OpenInterrupt, next_nodes, open_interrupts, values};
 
@@ -59,13 +60,19 @@ pub(super) async fn thread_states(
     let positions: Vec<LogPosition> = places.iter().filter_map(|(paused, state)| paused.or(*state)).collect();
     let schema = app.threads_of(info)?.schema().clone();
     let mut loaded = load_each(&*app.journal, &info.id, schema, &positions).await?.into_iter();
-    let mut out = Vec::with_capacity(entries.len());
+    let (mut found, mut messages) = (Vec::with_capacity(entries.len()), 0);
     for ((entry, newer), (paused, state)) in entries.iter().zip(places) {
         let loaded = paused.or(state).and_then(|_| loaded.next());
+        messages += loaded.as_ref().map_or(0, |loaded| loaded.state.messages().len());
         let metadata = runs.of(entry.run.as_deref()).await?;
-        out.push(shown(info, entry, (newer.is_none(), paused.is_some()), loaded.as_ref(), metadata)?);
+        found.push(((*entry).clone(), (newer.is_none(), paused.is_some()), loaded, metadata));
     }
-    Ok(out)
+    let info = info.clone();
+    let shown = move || {
+        let all = found.into_iter();
+        all.map(|(entry, is, loaded, metadata)| shown(&info, &entry, is, loaded.as_ref(), metadata)).collect()
+    };
+    render(messages, shown).await
 }
 
 /// Returns the log range between two consecutive checkpoints.

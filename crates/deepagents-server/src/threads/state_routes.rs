@@ -4,58 +4,61 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use deepagents_core::agent::RewindPlan;
 use deepagents_core::journal::ThreadInfo;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::change::{ChangedBy, change, changed_by, check_change, completed, copy_state};
+use super::change::{ChangedBy, change, changed_by, check_change, copy_state};
 use super::checkpoint_ref::CheckpointRef;
+use super::completed::completed;
 use super::record::{ThreadRecord, set_own};
 use super::state::{RunMetadata, fresh, shown_entries, thread_state};
 use super::stopped::{has_next, unhide_log_end};
-use super::sub_states::{fill_in, sub_state};
+use super::sub_states::{WaitingAgents, sub_state};
 use crate::app::App;
 use crate::body::{Body, Pairs, is_true};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::render::written;
 use crate::stream::StateUpdate;
 use crate::wire::read_update;
 
 /// Returns the newest state that clients see, with the states of waiting sub-agents if they are wanted.
-async fn newest(app: &App, id: &str, subgraphs: bool) -> Result<Json<Value>> {
+async fn newest(app: &App, id: &str, subgraphs: bool) -> Result<Response> {
     let info = app.thread(id).await?;
     let entries = app.entries(&info).await?;
-    let Some(head) = shown_entries(&entries, &info).next() else { return Ok(Json(fresh(&info))) };
+    let Some(head) = shown_entries(&entries, &info).next() else { return written(fresh(&info)).await };
     let mut state = thread_state(app, &info, head, None, &mut RunMetadata::new(app, id)).await?;
     if subgraphs {
-        fill_in(app, &info, &mut state).await?;
+        WaitingAgents::read(app, &info).await?.fill_in(&mut state)?;
     }
-    Ok(Json(state))
+    written(state).await
 }
 
-pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>, query: Pairs) -> Result<Json<Value>> {
+pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>, query: Pairs) -> Result<Response> {
     newest(&app, &id, is_true(query.one("subgraphs"))).await
 }
 
 /// Returns the state at a checkpoint. Sub-agents are shown as they are now, thus only in the newest state.
-async fn at(app: &App, id: &str, checkpoint: &str, subgraphs: bool) -> Result<Json<Value>> {
+async fn at(app: &App, id: &str, checkpoint: &str, subgraphs: bool) -> Result<Response> {
     let info = app.thread(id).await?;
     let entries = app.entries(&info).await?;
     let (index, entry) = entries.find(checkpoint)?;
     let newer = index.checked_sub(1).and_then(|newer| entries.newest_first().nth(newer));
     let mut state = thread_state(app, &info, entry, newer, &mut RunMetadata::new(app, id)).await?;
     if subgraphs && newer.is_none() {
-        fill_in(app, &info, &mut state).await?;
+        WaitingAgents::read(app, &info).await?.fill_in(&mut state)?;
     }
-    Ok(Json(state))
+    written(state).await
 }
 
 pub(super) async fn state_at(
     State(app): State<Arc<App>>,
     Path((id, checkpoint)): Path<(String, String)>,
     query: Pairs,
-) -> Result<Json<Value>> {
+) -> Result<Response> {
     at(&app, &id, &checkpoint, is_true(query.one("subgraphs"))).await
 }
 
@@ -69,7 +72,7 @@ pub(super) async fn state_by_checkpoint(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     Body(body): Body<ByCheckpoint>,
-) -> Result<Json<Value>> {
+) -> Result<Response> {
     let subgraphs = body.subgraphs.unwrap_or_default();
     match (body.checkpoint.namespace(), body.checkpoint.id()) {
         (None, Some(checkpoint)) => at(&app, &id, checkpoint, subgraphs).await,
@@ -78,11 +81,7 @@ pub(super) async fn state_by_checkpoint(
         (Some(_), Some(checkpoint)) => Err(ApiError::not_found("Checkpoint", checkpoint)),
         (Some(namespace), None) => {
             let info = app.thread(&id).await?;
-            let mut state = sub_state(&app, &info, namespace).await?;
-            if subgraphs {
-                fill_in(&app, &info, &mut state).await?;
-            }
-            Ok(Json(state))
+            written(sub_state(&app, &info, namespace, subgraphs).await?).await
         }
     }
 }

@@ -11,7 +11,11 @@ use crate::hooked::HookedStore;
 use crate::support::{Client, agent, serve, serve_on, soon};
 
 async fn ask(client: &Client, version: &str, method: &str, params: Value) -> Value {
-    let request = client.http.post(format!("{}/a2a/agent", client.url)).header("A2A-Version", version);
+    ask_of("agent", client, version, method, params).await
+}
+
+async fn ask_of(assistant: &str, client: &Client, version: &str, method: &str, params: Value) -> Value {
+    let request = client.http.post(format!("{}/a2a/{assistant}", client.url)).header("A2A-Version", version);
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     request.json(&body).send().await.unwrap().json().await.unwrap()
 }
@@ -172,4 +176,55 @@ async fn a_repeated_message_changes_nothing() {
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
     // The client did not get an answer to its first message, and sends it again.
     assert_eq!(asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"], done);
+}
+
+#[tokio::test]
+async fn a_task_is_known_to_its_assistant_alone() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"}))]).await;
+    let task = asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"].take();
+    let agent = client.post("/assistants/search", json!({})).await[0]["assistant_id"].take();
+    let other = client.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].take();
+    let id = json!({"id": task["id"]});
+    let own = ask_of(agent.as_str().unwrap(), &client, "1.0", "GetTask", id.clone()).await;
+    assert_eq!(own["result"]["id"], task["id"], "{own}");
+    let mut answer = message("m2", "approve");
+    answer["message"]["taskId"] = task["id"].clone();
+    for (method, params) in [("GetTask", id.clone()), ("CancelTask", id), ("SendMessage", answer)] {
+        let refused = ask_of(other.as_str().unwrap(), &client, "1.0", method, params).await;
+        assert_eq!(refused["error"]["code"], -32001, "{method}: {refused}");
+    }
+    let none = ask_of(other.as_str().unwrap(), &client, "1.0", "ListTasks", json!({})).await;
+    assert_eq!(none["result"]["totalSize"], 0, "{none}");
+    let unknown = ask_of("nobody", &client, "1.0", "ListTasks", json!({})).await;
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+}
+
+#[tokio::test]
+async fn a_task_that_waits_can_be_cancelled() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Hello.")]).await;
+    let task = asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"].take();
+    let cancelled = asked(&client, "CancelTask", json!({"id": task["id"]})).await;
+    assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED", "{cancelled}");
+    let again = ask(&client, "1.0", "CancelTask", json!({"id": task["id"]})).await;
+    assert_eq!(again["error"]["code"], -32002, "{again}");
+    let mut next = message("m2", "Hi");
+    next["message"]["contextId"] = task["contextId"].clone();
+    let next = asked(&client, "SendMessage", next).await["task"].take();
+    assert_eq!(next["status"]["state"], "TASK_STATE_COMPLETED", "{next}");
+    assert_eq!(asked(&client, "GetTask", json!({"id": task["id"]})).await["status"], cancelled["status"]);
+}
+
+#[tokio::test]
+async fn a_task_whose_conversation_went_on_without_an_answer_is_cancelled_and_has_its_own_messages() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Hello.")]).await;
+    let task = asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"].take();
+    let mut next = message("m2", "Hi");
+    next["message"]["contextId"] = task["contextId"].clone();
+    let next = asked(&client, "SendMessage", next).await["task"].take();
+    let texts = |task: &Value| -> Vec<Value> {
+        task["history"].as_array().unwrap().iter().map(|message| message["parts"][0]["text"].clone()).collect()
+    };
+    assert_eq!(texts(&next), ["Hi", "Hello."], "{next}");
+    let left = asked(&client, "GetTask", json!({"id": task["id"]})).await;
+    assert_eq!((&left["status"]["state"], texts(&left)), (&json!("TASK_STATE_CANCELED"), vec![json!("Book Oslo")]));
 }

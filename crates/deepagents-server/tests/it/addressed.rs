@@ -151,7 +151,7 @@ async fn a_decision_waits_for_the_owner_of_the_thread_and_still_decides_the_addr
     until(async || branches.client.get(&path).await["status"] != "pending").await;
     // The owner adds something before the run can go back.
     let end = journal.threads().get(id).await.unwrap().unwrap().end;
-    let nothing = Record::StateUpdated { update: RecordUpdate::Live(Update::none()) };
+    let nothing = Record::StateUpdated { update: RecordUpdate::Live(Update::none()), run: None };
     journal.append(id, fence, end, vec![nothing]).await.unwrap();
     journal.release(id, fence).await.unwrap();
     let values = branches.client.get(&format!("{path}/join")).await;

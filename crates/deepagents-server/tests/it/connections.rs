@@ -168,3 +168,48 @@ async fn nothing_is_accepted_during_shutdown() {
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(answer.headers().contains_key("retry-after"));
 }
+
+/// The client sends all of a long body before it reads the answer, and then the next request on the same connection.
+#[tokio::test]
+async fn a_connection_is_kept_after_a_request_whose_body_was_not_wanted() {
+    let client = serve(vec![]).await;
+    let id = client.thread().await;
+    let mut stream = TcpStream::connect(client.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let body = " ".repeat(3_000_000);
+    for (path, status) in [("/nope", 404), ("/threads/x/copy", 422), (&*format!("/threads/{id}"), 405)] {
+        let method = if status == 405 { "PUT" } else { "POST" };
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        while !answer.contains("\r\n\r\n") || !answer.ends_with('}') {
+            let mut bytes = [0; 1024];
+            let count = soon(stream.read(&mut bytes)).await.unwrap();
+            assert!(count > 0, "{path}: the connection was closed after {answer:?}");
+            answer.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+        }
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_wanted_and_too_long_to_be_read_closes_its_connection() {
+    let client = serve(vec![]).await;
+    let mut stream = TcpStream::connect(client.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!("POST /nope HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let sent = async {
+        // The server closes the connection at some point.
+        while stream.write_all(&[b' '; 1 << 16]).await.is_ok() {}
+    };
+    soon(sent).await;
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_text_is_refused_in_the_form_that_clients_read() {
+    let client = serve(vec![]).await;
+    for path in ["/threads/%ff/state", "/threads/%ff/runs/wait", "/threads/a%c3%28/copy"] {
+        let (status, answer) = client.send(Method::POST, path, &json!({})).await;
+        assert_eq!((status, answer["detail"].is_string()), (StatusCode::BAD_REQUEST, true), "{path}: {answer}");
+    }
+}

@@ -446,3 +446,67 @@ async fn a_thread_pruned_through_another_server_shows_what_is_left() {
     assert_eq!(oldest[0], oldest[1], "what pruning kept, and the same before the next input: {all}");
     assert_eq!(read(&world.serve(&["agent"]).await).await, all);
 }
+
+/// Starts a run on another server while the first one is accepting one for the same thread. Returns the paths of the
+/// first run and of the other.
+async fn at_the_same_time(strategy: Option<&str>) -> (Client, String, String) {
+    let store = Arc::new(HookedStore::default());
+    let world = World { store: store.clone(), ..World::new() };
+    let (first, other) = (world.serve(&["agent"]).await, world.serve(&["agent"]).await);
+    let thread = format!("/threads/{}", first.thread().await);
+    let (made, mut hold, begun) = (oneshot::channel(), say("hold"), world.begun.clone());
+    if let Some(strategy) = strategy {
+        hold["multitask_strategy"] = json!(strategy);
+    }
+    let is_index = |namespace: &[String]| namespace.get(1).is_some_and(|kind| kind == "open-runs");
+    let runs = format!("{thread}/runs");
+    let (path, client) = (runs.clone(), other.clone());
+    store.once(is_index, async move {
+        made.0.send(client.post(&path, hold).await["run_id"].as_str().unwrap().to_owned()).unwrap();
+        soon(begun.acquire()).await.unwrap().forget();
+    });
+    let mut instead = say("instead");
+    instead["multitask_strategy"] = json!(strategy.unwrap_or("interrupt"));
+    let own = first.post(&runs, instead).await["run_id"].as_str().unwrap().to_owned();
+    (other, format!("{runs}/{own}"), format!("{runs}/{}", soon(made.1).await.unwrap()))
+}
+
+#[tokio::test]
+async fn a_run_that_another_server_accepts_at_the_same_time_is_ended_by_one_that_takes_its_place() {
+    let (client, own, held) = at_the_same_time(None).await;
+    client.get(&format!("{own}/join")).await;
+    assert_eq!((status(&client, &held).await, status(&client, &own).await), (json!("interrupted"), json!("success")));
+}
+
+#[tokio::test]
+async fn of_two_runs_that_take_each_others_place_on_two_servers_only_the_later_one_goes_on() {
+    let (client, own, held) = at_the_same_time(Some("interrupt")).await;
+    until(async || status(&client, &own).await == "interrupted").await;
+    assert_eq!(status(&client, &held).await, "running");
+    let (client, own, held) = at_the_same_time(Some("rollback")).await;
+    until(async || client.send(Method::GET, &own, &json!({})).await.0 == StatusCode::NOT_FOUND).await;
+    assert_eq!(status(&client, &held).await, "running");
+}
+
+#[tokio::test]
+async fn a_thread_stream_has_the_runs_of_all_servers_in_the_order_of_the_log() {
+    let world = World::new();
+    let (first, second) = (world.serve(&["agent"]).await, world.serve(&["agent"]).await);
+    let thread = format!("/threads/{}", first.thread().await);
+    for round in 0..3 {
+        let mut stream = second.follow(&format!("{thread}/stream?stream_mode=run_modes")).await;
+        for client in [&first, &second] {
+            client.post(&format!("{thread}/runs/wait"), say(&format!("round {round}"))).await;
+        }
+        let runs = second.get(&format!("{thread}/runs")).await;
+        let expected = [&runs[1]["run_id"], &runs[0]["run_id"]];
+        let mut done = Vec::new();
+        while done.last() != Some(expected[1]) {
+            let (_, data) = soon(stream.next()).await;
+            if data["status"] == "run_done" {
+                done.push(data["run_id"].clone());
+            }
+        }
+        assert_eq!(done[done.len() - 2..].iter().collect::<Vec<_>>(), expected, "{done:?}");
+    }
+}

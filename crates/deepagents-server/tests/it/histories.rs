@@ -74,3 +74,28 @@ async fn a_history_page_shows_each_state_as_it_is_shown_individually() {
         assert_eq!(state, &alone);
     }
 }
+
+/// The runtime of a test has one thread.
+#[tokio::test]
+async fn other_requests_are_answered_while_a_long_history_is_rendered() {
+    let client = serve(vec![]).await;
+    let id = client.thread().await;
+    let place = format!("/threads/{id}/state");
+    let said = json!({"role": "user", "content": "hello"});
+    client.post(&place, json!({"values": {"messages": vec![said.clone(); 3_000]}})).await;
+    for _ in 0..9 {
+        client.post(&place, json!({"values": {"messages": [said]}})).await;
+    }
+    let mut answered = 0;
+    let path = format!("/threads/{id}/history?limit=10");
+    let mut history = std::pin::pin!(client.get(&path));
+    let states = loop {
+        tokio::select! {
+            biased;
+            states = &mut history => break states,
+            _ = client.get("/ok") => answered += 1,
+        }
+    };
+    assert_eq!(states.as_array().unwrap().len(), 10);
+    assert!(answered >= 20, "{answered} answers while the history was rendered");
+}

@@ -1,7 +1,7 @@
 //! A store with a hook that runs during a request.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::forward_store;
 use deepagents_core::store::{Item, MemoryStore, Store, StoreError, Write};
@@ -101,5 +101,33 @@ impl Store for HookedStore {
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.sweeps.fetch_add(1, Ordering::Relaxed);
         self.inner.sweep()
+    }
+}
+
+/// A store in which the result of a run is never stored, and no run is deleted: such requests do not end.
+pub(crate) struct WithoutResults(pub(crate) Arc<dyn Store>);
+
+impl Store for WithoutResults {
+    forward_store!([.0]; get, search, namespaces, sweep);
+
+    fn write<'a>(
+        &'a self,
+        namespace: &'a [String],
+        key: &'a str,
+        value: Value,
+        write: Write,
+    ) -> BoxFuture<'a, Result<Item, StoreError>> {
+        let is_open = value["status"] == "pending" || value["status"] == "running";
+        if is_run(namespace) && !is_open {
+            return Box::pin(std::future::pending());
+        }
+        self.0.write(namespace, key, value, write)
+    }
+
+    fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        if is_run(namespace) {
+            return Box::pin(std::future::pending());
+        }
+        self.0.delete(namespace, key)
     }
 }

@@ -15,22 +15,30 @@ use deepagents_server::Server;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::hooked::WithoutResults;
 use crate::support::{City, Client, roles, run, say, soon};
 
 /// The environment variable with the folder of the process to be killed. Without it, the test for that process does
 /// nothing.
 const FOLDER: &str = "DEEPAGENTS_TEST_SERVER_FOLDER";
 
+/// The environment variable with which that process never stores the result of a run, nor deletes a run.
+pub(crate) const STORES_NO_RESULT: &str = "DEEPAGENTS_TEST_SERVER_STORES_NO_RESULT";
+
 /// Number of notes made by a long run.
 const LONG: usize = 12;
 
-/// Builds an agent that notes each call in a file. A message that begins with `long` leads to several notes.
+/// Builds an agent that notes each call in a file. A message that begins with `long` leads to several notes, and one
+/// that begins with `hold` to a call that does not end.
 pub(crate) fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAgent {
     let note = tool_fn("note", "Notes.", move |args: City, _cx| {
         let notes = notes.clone();
         async move {
             let mut file = std::fs::OpenOptions::new().append(true).create(true).open(notes).unwrap();
             writeln!(file, "{}", args.city).unwrap();
+            if args.city.starts_with("hold") {
+                std::future::pending::<()>().await;
+            }
             Ok("noted".to_owned())
         }
     });
@@ -51,9 +59,17 @@ pub(crate) fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAge
     DeepAgent::builder().model(model.build()).journal(journal).tool(note).build().unwrap()
 }
 
+/// Opens the database of a server.
+pub(crate) async fn database(folder: &Path) -> Arc<Sqlite> {
+    Arc::new(Sqlite::open(folder.join("server.db")).await.unwrap())
+}
+
 pub(crate) async fn noting_server(folder: &Path) -> Server {
-    let database = Arc::new(Sqlite::open(folder.join("server.db")).await.unwrap());
-    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let database = database(folder).await;
+    let (journal, mut store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    if std::env::var_os(STORES_NO_RESULT).is_some() {
+        store = Arc::new(WithoutResults(store));
+    }
     let agent = noting_agent(journal.clone(), folder.join("notes"));
     Server::new(journal, store).agent("agent", agent).unwrap().lease(Duration::from_secs(1))
 }
@@ -82,9 +98,15 @@ impl Drop for Process {
 
 /// Starts the process and returns a client for it.
 pub(crate) async fn start(folder: &Path) -> (Process, Client) {
+    start_with(folder, None).await
+}
+
+/// Starts the process with another variable set, if one is given.
+pub(crate) async fn start_with(folder: &Path, variable: Option<&str>) -> (Process, Client) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::a_server_for_the_tests_that_kill_it", "--ignored", "--nocapture"])
         .env(FOLDER, folder)
+        .envs(variable.map(|name| (name, "1")))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

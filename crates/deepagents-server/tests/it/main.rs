@@ -38,4 +38,5 @@ mod tasks;
 mod threads;
 mod tls;
 mod ttl;
+mod unfinished;
 mod webhooks;

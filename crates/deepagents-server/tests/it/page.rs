@@ -108,6 +108,7 @@ async fn the_page_can_build_a_form_from_a_tools_arguments() {
     let client = page().await;
     let agent = client.get("/page/agents/agent").await;
     assert!(agent["model"].as_str().unwrap().contains("scripted"), "{agent}");
+    assert_eq!(agent["goals"], false, "its work is not judged");
     let book = agent["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "book").unwrap();
     assert_eq!(book["parameters"]["properties"]["city"]["type"], "string");
     let (status, ..) = client.fetch("/page/agents/nobody", &[]).await;

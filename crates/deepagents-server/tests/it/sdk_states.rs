@@ -1,10 +1,15 @@
 //! How the official clients use states, searches and nodes, with the responses of the reference implementation.
 
+use std::sync::Arc;
+
 use axum::http::{Method, StatusCode};
-use deepagents::models::scripted::Turn;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Journal, MemoryJournal};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
+use deepagents_core::store::MemoryStore;
 use serde_json::{Value, json};
 
-use crate::support::{Client, say, serve};
+use crate::support::{Client, say, serve, serve_on};
 
 fn texts(values: &Value) -> Vec<String> {
     let messages = values["messages"].as_array().cloned().unwrap_or_default();
@@ -424,4 +429,60 @@ async fn files_given_as_texts_have_times_and_can_all_be_replaced() {
     body["input"]["files"] = json!({"type": "__overwrite__", "value": {"/d.txt": "five"}});
     let values = client.post(&format!("/threads/{id}/runs/wait"), body).await;
     assert_eq!(values["files"].as_object().unwrap().keys().collect::<Vec<_>>(), ["/d.txt"]);
+}
+
+#[tokio::test]
+async fn files_of_every_form_and_of_supersteps_have_times() {
+    let client = serve(vec![]).await;
+    let update = |files: Value| json!({"updates": [{"values": {"files": files}, "as_node": "__start__"}]});
+    let lines = json!({"content": ["one", "two"]});
+    let steps =
+        json!([update(json!({"/a.txt": "one", "/b.txt": lines})), update(json!({"__overwrite__": {"/a.txt": "two"}}))]);
+    let made = json!({"metadata": {"graph_id": "agent"}, "supersteps": steps});
+    let id = client.post("/threads", made).await["thread_id"].as_str().unwrap().to_owned();
+    let place = format!("/threads/{id}/state");
+    let files = async || client.get(&place).await["values"]["files"].clone();
+    let first = files().await;
+    assert_eq!(first.as_object().unwrap().keys().collect::<Vec<_>>(), ["/a.txt"], "{first}");
+    assert!(first["/a.txt"]["created_at"].is_string() && first["/a.txt"]["modified_at"].is_string(), "{first}");
+    let change = json!({"/a.txt": {"content": "three", "encoding": "utf-8"}, "/c.txt": {"content": "four", "created_at": "2026-01-01T00:00:00Z"}});
+    client.post(&place, json!({"values": {"files": change}})).await;
+    let second = files().await;
+    assert_eq!(second["/a.txt"]["created_at"], first["/a.txt"]["created_at"]);
+    assert!(second["/a.txt"]["modified_at"].as_str() > first["/a.txt"]["modified_at"].as_str(), "{second}");
+    assert_eq!(second["/c.txt"]["created_at"], "2026-01-01T00:00:00Z");
+    assert!(second["/c.txt"]["modified_at"].is_string());
+}
+
+/// Counts up.
+struct Score;
+
+impl Channel for Score {
+    const NAME: &'static str = "score";
+    const SHARING: Sharing<u64, u64> = Sharing::separate();
+    type Value = u64;
+    type Update = u64;
+    fn reduce(value: &mut u64, update: u64) -> Result<(), ChannelError> {
+        *value += update;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_channel_that_adds_up_its_updates_is_not_replaced_by_adding_to_it() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let agent = DeepAgent::builder().model(ScriptedModel::new([])).journal(journal.clone()).channel::<Score>();
+    let client = serve_on(agent.build().unwrap(), journal, Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    let place = format!("/threads/{id}/state");
+    let score = async || client.get(&place).await["values"]["score"].clone();
+    // Nothing is lost while the channel is empty.
+    client.post(&place, json!({"values": {"score": {"__overwrite__": 2}}})).await;
+    client.post(&place, json!({"values": {"score": 3}})).await;
+    let replaced = json!({"values": {"score": {"__overwrite__": 1}}});
+    let (status, answer) = client.send(Method::POST, &place, &replaced).await;
+    assert_eq!((status, score().await), (StatusCode::UNPROCESSABLE_ENTITY, json!(5)), "{answer}");
+    let todos = json!({"values": {"todos": {"__overwrite__": [{"content": "pack", "status": "pending"}]}}});
+    client.post(&place, todos).await;
+    assert_eq!(client.get(&place).await["values"]["todos"][0]["content"], "pack");
 }

@@ -475,7 +475,7 @@ async fn a_rollback_does_not_undo_what_others_have_added_since_the_run_ended() {
     let run = format!("/threads/{id}/runs/{}", run.as_str().unwrap());
     until(async || client.get(&run).await["status"] == "running").await;
     let added = RecordUpdate::Live(Update::message(Message::user("from elsewhere")));
-    *journal.before_rewind.lock().unwrap() = vec![Record::StateUpdated { update: added }];
+    *journal.before_rewind.lock().unwrap() = vec![Record::StateUpdated { update: added, run: None }];
     client.post(&format!("{run}/cancel?wait=1&action=rollback"), json!({})).await;
     assert_eq!(client.send(Method::GET, &run, &json!({})).await.0, StatusCode::NOT_FOUND);
     let values = seen(&client, &id).await.0["values"].to_string();

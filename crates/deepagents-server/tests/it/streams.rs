@@ -1,6 +1,7 @@
 //! The content of run and thread streams, by mode.
 
 use axum::http::Method;
+use deepagents::middleware::Rubric;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{DeepAgent, Journal, MemoryJournal, ModelError};
@@ -351,4 +352,31 @@ async fn providers_have_the_names_that_langchain_gives_them() {
         let (_, data) = all.iter().find(|(name, _)| name == "messages").unwrap();
         assert_eq!((&data[1]["ls_provider"], &data[1]["ls_model_name"]), (&json!(provider), &json!("x")), "{data}");
     }
+}
+
+#[tokio::test]
+async fn how_a_run_is_judged_by_its_goal_is_among_its_custom_events() {
+    let judged = |result: &str, passed: bool| {
+        let criterion = json!({"name": "two flowers", "passed": passed});
+        Turn::text(json!({"result": result, "explanation": "So it is.", "criteria": [criterion]}).to_string())
+    };
+    let judge = ScriptedModel::new([judged("needs_revision", false), judged("satisfied", true)]);
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::text("Roses."), Turn::text("Roses and violets.")]);
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).middleware(Rubric::default().model(judge));
+    let client = serve_on(agent.build().unwrap(), journal, Arc::new(MemoryStore::default())).await;
+    assert_eq!(client.get("/page/agents/agent").await["goals"], true);
+    let thread = client.thread().await;
+    let mut body = say("write a poem");
+    body["input"]["rubric"] = json!("It names two flowers.");
+    body["stream_mode"] = json!(["custom", "values"]);
+    let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    let custom: Vec<&Value> = all.iter().filter(|(name, _)| name == "custom").map(|(_, data)| data).collect();
+    let names: Vec<&str> = custom.iter().map(|event| event["name"].as_str().unwrap()).collect();
+    let round = ["rubric_evaluation_started", "rubric_evaluated"];
+    assert_eq!(names, [round, round].concat(), "{custom:?}");
+    assert_eq!(custom[1]["data"]["missing"], json!(["two flowers"]));
+    assert_eq!(custom[3]["data"]["passed"], json!(["two flowers"]));
+    let state = client.get(&format!("/threads/{thread}/state")).await;
+    assert_eq!(state["values"]["rubric_progress"]["status"], "satisfied", "{all:?}");
 }

@@ -1,6 +1,7 @@
 //! Tasks and checkpoints in the streams of a run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::http::Method;
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -9,16 +10,20 @@ use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, ModelError,
 use deepagents_core::store::MemoryStore;
 use serde_json::{Value, json};
 
+use crate::counted::Counted;
 use crate::support::{City, Client, Nothing, say, serve_on};
 
 /// Serves an agent with a counting tool, a failing tool, and a sub-agent whose tool needs approval.
 async fn serving(turns: Vec<Turn>) -> Client {
-    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    serving_on(ScriptedModel::new(turns), Arc::new(MemoryJournal::new())).await
+}
+
+async fn serving_on(model: ScriptedModel, journal: Arc<dyn Journal>) -> Client {
     let count = tool_fn("count", "Counts.", |args: City, _cx| async move { Ok(format!("{} is one", args.city)) });
     let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
     let refuse = tool_fn("refuse", "Refuses.", |_: Nothing, _cx| async { Err::<&str, _>(ToolError::model("no luck")) });
     let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
-    let builder = DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal.clone());
+    let builder = DeepAgent::builder().model(model).journal(journal.clone());
     let builder = builder.tool(count).tool(book).tool(refuse).interrupt_on(asks);
     let agent = builder.sub_agent(SubAgentSpec::new("booker", "Books.")).build().unwrap();
     serve_on(agent, journal, Arc::new(MemoryStore::default())).await
@@ -229,7 +234,7 @@ async fn the_recursion_limit_applies_to_each_agent_by_itself() {
 }
 
 #[tokio::test]
-async fn the_state_of_a_thread_that_was_pruned_while_its_sub_agent_waits_has_no_state_of_it() {
+async fn the_state_of_a_thread_that_was_pruned_while_its_sub_agent_waits_still_has_that_of_the_agent() {
     let delegate = Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}));
     let client = serving(vec![delegate, Turn::call("book", json!({"city": "Oslo"}))]).await;
     let thread = client.thread().await;
@@ -238,6 +243,41 @@ async fn the_state_of_a_thread_that_was_pruned_while_its_sub_agent_waits_has_no_
     let path = format!("/threads/{thread}/state?subgraphs=true");
     let (status, state) = client.send(Method::GET, &path, &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{state}");
-    let task = &state["tasks"][0];
-    assert!(task["state"].is_null() && task["checkpoint"]["checkpoint_ns"].is_string(), "{state}");
+    let own = &state["tasks"][0]["state"];
+    assert_eq!(own["values"]["messages"][0]["content"], "Book it.", "{state}");
+    assert_eq!(own["interrupts"], state["interrupts"], "{state}");
+}
+
+#[tokio::test]
+async fn the_log_is_read_once_for_all_sub_agents_that_wait() {
+    let journal = Arc::new(Counted::default());
+    let delegate = |city: &str| ("task", json!({"description": format!("Book {city}."), "subagent_type": "booker"}));
+    let cities = ["Oslo", "Rome", "Turin", "Bern", "Graz", "Lyon"];
+    let model = ScriptedModel::rules().always(Turn::with(move |request| {
+        let asked = request.messages.iter().next_back().map(|message| message.text()).unwrap_or_default();
+        if asked.starts_with("Book ") {
+            return Turn::call("book", json!({"city": asked}));
+        }
+        Turn::calls(cities.iter().enumerate().map(|(at, city)| {
+            let (name, args) = delegate(city);
+            (["c0", "c1", "c2", "c3", "c4", "c5"][at], name, args)
+        }))
+    }));
+    let client = serving_on(model.build(), journal.clone()).await;
+    let thread = client.thread().await;
+    client.post(&format!("/threads/{thread}/runs/wait"), say("go")).await;
+    let end = journal.threads().get(&thread).await.unwrap().unwrap().end;
+    let read = async |query: &str| {
+        journal.entries.store(0, Ordering::Relaxed);
+        let state = client.get(&format!("/threads/{thread}/state{query}")).await;
+        (state, journal.entries.load(Ordering::Relaxed))
+    };
+    read("").await;
+    let ((_, alone), (state, whole)) = (read("").await, read("?subgraphs=true").await);
+    let states: Vec<&Value> = state["tasks"].as_array().unwrap().iter().map(|task| &task["state"]).collect();
+    assert_eq!(states.len(), cities.len());
+    for (own, city) in states.iter().zip(cities) {
+        assert_eq!(own["values"]["messages"][0]["content"], format!("Book {city}."), "{own}");
+    }
+    assert!(whole <= alone + end, "{whole} entries instead of {alone}, of {end}");
 }

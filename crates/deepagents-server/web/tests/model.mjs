@@ -26,7 +26,12 @@ export const HOSTILE = [
 ].join("\n");
 
 // Text in the last message, and the answer to it.
+const judged = (result, passed, gap) =>
+  JSON.stringify({ result, explanation: `It is ${result}.`, criteria: [{ name: "names a whale", passed, gap }] });
+
 const RULES = [
+  ["it names a blue whale", { text: judged("satisfied", true) }],
+  ["it names a green whale", { text: judged("needs_revision", false, "there is no green one") }],
   ["say hello", { text: "Hello from the model." }],
   ["write code", { text: CODE }],
   ["hostile", { text: HOSTILE }],

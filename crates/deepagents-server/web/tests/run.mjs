@@ -6,6 +6,7 @@ import "./chat.mjs";
 import "./approvals.mjs";
 import "./questions.mjs";
 import "./panels.mjs";
+import "./goals.mjs";
 import "./threads.mjs";
 import "./access.mjs";
 import "./others.mjs";

@@ -140,8 +140,9 @@ fn has_own(spec: &SubAgentSpec, name: &str) -> bool {
     spec.code.middlewares.iter().any(|own| own.name() == name)
 }
 
-/// Returns the delegation limits of a sub-agent with `depth` agents above it.
+/// Returns the delegation limits of a sub-agent with `depth` agents above it: never more than those of its parent.
 pub(super) fn limits_for(above: &DelegationLimits, spec: &SubAgentSpec, depth: usize) -> DelegationLimits {
     let Some(own) = &spec.limits else { return above.clone() };
-    DelegationLimits { depth: above.depth.min(depth.saturating_add(own.depth)), at_once: own.at_once }
+    let own_depth = depth.saturating_add(own.depth);
+    DelegationLimits { depth: above.depth.min(own_depth), at_once: above.at_once.min(own.at_once) }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::interrupt::{
-    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor,
+    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor, EditedAction,
 };
 use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
@@ -175,35 +175,7 @@ impl Middleware for HumanInTheLoop {
         };
         let name = request.call.name.clone();
         match decision {
-            Decision::Edit { edited_action } => {
-                let who = match author {
-                    None | Some(DecisionAuthor::Person) => "A person".to_owned(),
-                    Some(DecisionAuthor::Rule { text }) => format!("A rule ({text})"),
-                    Some(other) => format!("What decides here ({other})"),
-                };
-                let changed = format!("{} with {}", edited_action.name, edited_action.args);
-                request.tool = request.cx.tool(&edited_action.name).cloned();
-                let own = unnamed(&request.call, &request.cx);
-                request.call =
-                    ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
-                // Reject an edit with arguments that the tool may ignore, unless the model's call had such arguments
-                // too.
-                let slip = || unnamed(&request.call, &request.cx).filter(|_| own.is_none());
-                let why = argument_error(&request.call, &request.cx);
-                let misses = |fields: String| refusal(&request.call, &format!("it does not name {fields}"));
-                let refused = why.or_else(|| slip().map(misses));
-                let became = if refused.is_some() { "It was not made either" } else { "Made instead" };
-                let note = format!(
-                    "{who} changed this call before it was made, on purpose; do not make your own again. {became}: {changed}"
-                );
-                let note = request.cx.receive_text(note)?;
-                let mut response = match refused {
-                    Some(why) => ToolResponse::error(why).refused(),
-                    None => next.run(request).await?,
-                };
-                response.content.insert(0, Block::text(note));
-                Ok(response)
-            }
+            Decision::Edit { edited_action } => run_edited(request, edited_action, author.as_ref(), next).await,
             Decision::Reject { message } => {
                 let words = match author {
                     None | Some(DecisionAuthor::Person) => rejection(&name, message.as_deref()),
@@ -216,6 +188,40 @@ impl Middleware for HumanInTheLoop {
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
     }
+}
+
+/// Makes a call as it was changed by a person or a rule, and tells the model so.
+async fn run_edited(
+    mut request: ToolRequest,
+    edited: EditedAction,
+    author: Option<&DecisionAuthor>,
+    next: ToolNext,
+) -> Result<ToolResponse> {
+    let who = match author {
+        None | Some(DecisionAuthor::Person) => "A person".to_owned(),
+        Some(DecisionAuthor::Rule { text }) => format!("A rule ({text})"),
+        Some(other) => format!("What decides here ({other})"),
+    };
+    let changed = format!("{} with {}", edited.name, edited.args);
+    request.tool = request.cx.tool(&edited.name).cloned();
+    let own = unnamed(&request.call, &request.cx);
+    request.call = ToolCall { id: request.call.id, name: edited.name, args: edited.args, native: None };
+    // Reject an edit with arguments that the tool may ignore, unless the model's call had such arguments too.
+    let slip = || unnamed(&request.call, &request.cx).filter(|_| own.is_none());
+    let why = argument_error(&request.call, &request.cx);
+    let misses = |fields: String| refusal(&request.call, &format!("it does not name {fields}"));
+    let refused = why.or_else(|| slip().map(misses));
+    let became = if refused.is_some() { "It was not made either" } else { "Made instead" };
+    let note = format!(
+        "{who} changed this call before it was made, on purpose; do not make your own again. {became}: {changed}"
+    );
+    let note = request.cx.receive_text(note)?;
+    let mut response = match refused {
+        Some(why) => ToolResponse::error(why).refused(),
+        None => next.run(request).await?,
+    };
+    response.content.insert(0, Block::text(note));
+    Ok(response)
 }
 
 /// Returns the result of a call that a person has rejected, with their reason if they gave one.

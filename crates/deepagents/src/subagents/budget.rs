@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deepagents_core::run::Budget;
+use deepagents_core::run::{Budget, LimitExit};
 use serde::{Deserialize, Serialize};
 
 /// The budget of a sub-agent and its descendants, in addition to the budget shared with the agents above. Unset fields
@@ -39,6 +39,9 @@ pub struct BudgetSpec {
     /// Cost of its model calls, in the currency of the models' prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// What happens at its limits: `end` or `answer`. Unset means what happens at those of the agent above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_limit: Option<LimitExit>,
 }
 
 impl BudgetSpec {
@@ -58,6 +61,7 @@ impl BudgetSpec {
         budget = self.tokens.into_iter().fold(budget, Budget::tokens);
         budget = self.input_tokens.into_iter().fold(budget, Budget::input_tokens);
         budget = self.output_tokens.into_iter().fold(budget, Budget::output_tokens);
-        Ok(self.cost.into_iter().fold(budget, Budget::cost))
+        budget = self.cost.into_iter().fold(budget, Budget::cost);
+        Ok(self.at_limit.into_iter().fold(budget, Budget::at_limit))
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use deepagents::core::event::{LimitScope, ReachedLimit};
+use deepagents::core::model::{ModelRequest, ToolChoice};
 use deepagents::core::tool::DynTool;
 use deepagents::middleware::limits::{
     ModelCallLimit, ModelCallLimitExceeded, ModelCallLimitExit, ToolCallLimit, ToolCallLimitExceeded, ToolCallLimitExit,
 };
 use deepagents::middleware::loop_detection::LoopPolicy;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
+use deepagents::subagents::SubAgentSpec;
 use deepagents::{
     Budget, BudgetKind, Decision, DeepAgent, DeepAgentBuilder, Error, EventKind, FinishReason, InterruptOn,
     InterruptPolicy, MemoryJournal, Message, MiddlewareEvent, RunInput, json_tool,
@@ -24,6 +26,64 @@ fn look(at: usize) -> Turn {
 
 fn eyes() -> impl DynTool {
     json_tool("look", "Looks.", json!({"type": "object"}), |args: Value, _cx| async move { Ok(args.to_string()) })
+}
+
+/// An agent whose model calls tools as long as it can.
+fn answering_at_the_end(limit: ModelCallLimit) -> (DeepAgent, ScriptedModel) {
+    let turn = |request: &ModelRequest| match request.tool_choice {
+        ToolChoice::None => Turn::text("Seen twice."),
+        _ => look(request.messages.len()),
+    };
+    let model = ScriptedModel::rules().always(Turn::with(turn)).build();
+    let journal = Arc::new(MemoryJournal::new());
+    let limit = limit.exit(ModelCallLimitExit::Answer);
+    let builder = DeepAgent::builder().model(model.clone()).tool(eyes()).middleware(limit).journal(journal);
+    (builder.build().unwrap(), model)
+}
+
+#[tokio::test]
+async fn a_run_can_answer_with_the_last_call_of_its_model_call_limit() {
+    let (agent, model) = answering_at_the_end(ModelCallLimit::new(Some(5), Some(3)).unwrap());
+    let mut run = agent.run(on("t"));
+    let mut told = Vec::new();
+    while let Some(event) = run.next().await {
+        if let EventKind::Middleware(MiddlewareEvent::CallLimitReached { limits, .. }) = event.kind {
+            told.extend(limits);
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::StepLimit, "Seen twice.".to_owned()));
+    assert_eq!(told, [ReachedLimit::new(LimitScope::Run, 3, 3)]);
+    assert_eq!(model.requests().len(), 3);
+    check_history(outcome.messages()).unwrap();
+    // The thread has two calls left, and then none.
+    let second = agent.invoke(on("t")).await.unwrap();
+    assert_eq!((second.model_calls, second.text()), (2, "Seen twice.".to_owned()));
+    let third = agent.invoke(on("t")).await.unwrap();
+    assert_eq!((third.stop.clone(), third.model_calls), (FinishReason::StepLimit, 0));
+    assert!(third.text().starts_with("Stopped without an answer"), "{}", third.text());
+}
+
+#[tokio::test]
+async fn a_sub_agent_from_json_answers_at_the_limit_of_its_own_budget() {
+    let is_last = |request: &ModelRequest| request.tool_choice == ToolChoice::None;
+    let is_above = |request: &ModelRequest| request.tools.iter().any(|tool| tool.name == "task");
+    let task = json!({"description": "Look.", "subagent_type": "scout"});
+    let model = ScriptedModel::rules()
+        .when(is_last, [Turn::text("Seen once.")])
+        .when(is_above, [Turn::call("task", task), Turn::text("Done.")])
+        .always(look(0))
+        .build();
+    let scout: SubAgentSpec = serde_json::from_value(json!({
+        "name": "scout", "description": "Looks.", "budget": {"model_calls": 2, "at_limit": "answer"},
+    }))
+    .unwrap();
+    let agent = DeepAgent::builder().model(model).tool(eyes()).sub_agent(scout).build().unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    let (result, is_error) = results(&outcome)[0].clone();
+    assert!(result.starts_with("Seen once.") && result.contains("may not have finished"), "{result}");
+    assert!(!is_error);
 }
 
 /// An agent whose model calls tools forever.

@@ -1,5 +1,6 @@
 //! Delegation.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deepagents::channels::{Files, Todos};
@@ -258,10 +259,9 @@ async fn a_hundred_sub_agents_of_one_turn_run_concurrently() {
     assert!(results(&outcome).iter().all(|(text, _)| text == "met"));
 }
 
-#[tokio::test]
-async fn concurrent_sub_agents_do_not_exceed_the_limit() {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let (now, most) = (std::sync::Arc::new(AtomicUsize::new(0)), std::sync::Arc::new(AtomicUsize::new(0)));
+/// A sub-agent that records how many of its kind have worked at once.
+fn counting() -> (impl Into<SubAgentSpec>, Arc<AtomicUsize>) {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = most.clone();
     let count = sub_agent_fn("count", "Counts.", move |_, _| {
         let (now, most) = (now.clone(), most.clone());
@@ -272,6 +272,33 @@ async fn concurrent_sub_agents_do_not_exceed_the_limit() {
             Ok(SubAgentResult::text("counted"))
         }
     });
+    (count, seen)
+}
+
+#[tokio::test]
+async fn a_sub_agents_own_limits_do_not_exceed_those_above_it() {
+    for own in [json!({"depth": 3}), json!({"depth": 3, "at_once": 200})] {
+        let (count, seen) = counting();
+        let calls = (0..20).map(|n| ("task", json!({"description": format!("{n}"), "subagent_type": "count"})));
+        let model = ScriptedModel::rules()
+            .when(first_asked("Lead"), [Turn::calls(calls), Turn::text("Led.")])
+            .otherwise([
+                Turn::call("task", json!({"description": "Lead.", "subagent_type": "lead"})),
+                Turn::text("Done."),
+            ])
+            .build();
+        let lead = json!({"name": "lead", "description": "Leads.", "limits": own});
+        let lead: SubAgentSpec = serde_json::from_value(lead).unwrap();
+        let limits = DelegationLimits { at_once: 1, ..DelegationLimits::default() };
+        let outcome = run(model, |b| b.sub_agent(lead.sub_agent(count)).delegation_limits(limits)).await;
+        assert_eq!(results(&outcome)[0].0, "Led.");
+        assert_eq!(seen.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn concurrent_sub_agents_do_not_exceed_the_limit() {
+    let (count, seen) = counting();
     let calls = (0..20).map(|n| ("task", json!({"description": format!("{n}"), "subagent_type": "count"})));
     let model = ScriptedModel::new([Turn::calls(calls), Turn::text("Done.")]);
     let limits = DelegationLimits { at_once: 3, ..DelegationLimits::default() };

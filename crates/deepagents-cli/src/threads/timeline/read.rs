@@ -131,7 +131,7 @@ async fn models(threads: &ThreadAccess, info: &ThreadInfo, from: LogPosition) ->
                 Record::Child { entry, .. } => *entry,
                 record => record,
             };
-            let (Record::Update { update } | Record::StateUpdated { update }) = record else { continue };
+            let (Record::Update { update } | Record::StateUpdated { update, .. }) = record else { continue };
             for op in update.resolve(threads.schema())?.get::<MessagesChannel>().flatten() {
                 if let MessageOp::Put(message) = op {
                     note(message);

@@ -179,8 +179,11 @@ impl BackgroundTasks {
             input = input.with_extensions_of(cx);
         }
         let forget = self.agent.background.forget_finished(&thread);
-        let start = || Run::start_with_parent(definition, input, self.run.as_ref(), new, forget).detach();
-        let started = self.agent.background.start(&self.parent, &thread, limit, start);
+        let make = || {
+            let (run, task) = Run::prepare_with_parent(definition, input, self.run.as_ref(), new, forget);
+            (run.detach(), || task.spawn())
+        };
+        let started = self.agent.background.start(&self.parent, &thread, limit, make);
         started.map_err(|running| BackgroundError::TooMany { running })
     }
 

@@ -104,12 +104,22 @@ impl BackgroundTask {
             let _ = handle.outcome().await;
         }
         let now = self.wait_until(|_| false).await?;
-        let agent = agent_of(&self.tasks.agent, &self.thread).await?;
-        let schema = agent.map_or_else(|| self.tasks.agent.schema.clone(), |agent| agent.schema.clone());
+        let schema = self.schema().await?;
         let ended = now.report(schema, None).await?.ended.flatten();
         ended.ok_or_else(|| BackgroundError::Failed {
             reason: now.error.clone().unwrap_or_else(|| "its run failed".to_owned()),
         })
+    }
+
+    /// Returns the schema of the task's agent, or else of the one that started it.
+    async fn schema(&self) -> Result<Arc<Schema>> {
+        let above = &self.tasks.agent;
+        let agent = match &self.tasks.run {
+            // The conversation's own agent and state are at hand.
+            Some(cx) => above.stack.iter().find_map(|known| known.background_agent(&self.agent, cx.state())),
+            None => agent_of(above, &self.thread).await?,
+        };
+        Ok(agent.map_or_else(|| above.schema.clone(), |agent| agent.schema.clone()))
     }
 
     /// Waits until the task is as wanted or its run has ended, and returns its status then.

@@ -12,7 +12,7 @@ use super::hooks::Phase;
 use super::log::Log;
 use super::start::own_limit;
 use super::{Outcome, RunError, RunInput};
-use crate::context::{AgentDefinition, BudgetTracker, RunControl, Shared};
+use crate::context::{AgentDefinition, BudgetTracker, Registered, RunControl, Shared};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition};
@@ -60,6 +60,8 @@ pub(crate) struct Driver {
     pub(super) structured_by_tool: bool,
     /// The tools that middlewares offered for the last request; `None` before this process makes its first one.
     pub(super) offered: Option<Vec<ToolSet>>,
+    /// Keeps the agent in the registry by which it can be cancelled alone.
+    pub(super) registered: Option<Registered>,
 }
 
 impl Driver {
@@ -71,7 +73,7 @@ impl Driver {
     ) -> Result<Outcome, Box<RunError>> {
         // One-time work and work between two answers is boxed. A run mostly waits for a model, and this keeps its
         // future small.
-        let (mut driver, began, _registered) = Box::pin(Self::set_up(agent, input, setting)).await;
+        let (mut driver, began) = Box::pin(Self::set_up(agent, input, setting)).await;
         let result = match began {
             Ok(None) => driver.drive().await,
             Ok(Some(over)) => Ok(over),
@@ -82,12 +84,12 @@ impl Driver {
         Box::pin(driver.finish(result)).await
     }
 
-    /// Sets up a run. Returns the finish reason if there is nothing to do, and the guard that keeps the run registered.
+    /// Sets up a run. Returns the finish reason if there is nothing to do.
     async fn set_up(
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-    ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
+    ) -> (Box<Self>, Result<Option<FinishReason>>) {
         let (input, parts) = (*input, agent);
         let is_main = setting.above.is_none() && matches!(setting.place, Place::Main);
         let above = setting.above.or_else(|| input.above.clone());
@@ -130,6 +132,7 @@ impl Driver {
             structured_attempts: 0,
             structured_by_tool: parts.answer_tool().is_some(),
             offered: None,
+            registered,
             shared,
         });
         let began = match (input.check(), setting.place) {
@@ -141,7 +144,7 @@ impl Driver {
             // Leaves the thread unchanged. A lease that cannot be released expires.
             let _ = driver.log.close().await;
         }
-        (driver, began, registered)
+        (driver, began)
     }
 
     async fn drive(&mut self) -> Result<FinishReason> {
@@ -163,6 +166,7 @@ impl Driver {
                     Some(stop) => self.end_over_budget(stop).map_err(Break::Fail),
                     None => {
                         self.drain_inbox()?;
+                        self.close_if_last();
                         self.hooks(Phase::BeforeModel).await
                     }
                 },
@@ -267,7 +271,16 @@ impl Driver {
                 thread: self.shared.thread.clone(),
                 run: self.shared.run.get().to_string(),
             }),
-            Err(error) => Err(Box::new(RunError::new(error, self.state, usage))),
+            Err(error) => Err(Box::new(RunError {
+                state: self.state,
+                usage,
+                usage_by_agent: self.shared.budget.by_agent(),
+                model_calls: self.machine.calls(),
+                spent: self.shared.budget.spent(),
+                thread: self.shared.thread.clone(),
+                run: self.shared.run.get().to_string(),
+                ..RunError::without_state(error)
+            })),
         }
     }
 

@@ -64,9 +64,15 @@ impl Driver {
         Ok(())
     }
 
+    /// Appends queued records to the log. If that fails, now or earlier, their events are dropped: no reader must see
+    /// what the thread does not have.
     pub(super) async fn append(&mut self) -> Result<(), JournalError> {
         let waiting = self.log.waiting();
         let appended = self.log.flush(halt_grace_elapsed(&self.shared)).await;
+        if self.log.has_failed() {
+            self.queued_events.clear();
+            return appended;
+        }
         let start = self.log.end().map(|end| end.saturating_sub(waiting as LogPosition));
         let logged = |(count, kind)| (start.map(|start| start + count as LogPosition), kind);
         self.logged_events.extend(self.queued_events.drain(..).map(logged));
@@ -78,7 +84,8 @@ impl Driver {
         if self.shared.events.is_silent() {
             return;
         }
-        let state = self.is_main().then(|| self.state.clone());
+        let is_written = self.is_main() && !self.log.has_failed();
+        let state = is_written.then(|| self.state.clone());
         let end = self.log.end();
         let mut events = std::mem::take(&mut self.logged_events);
         events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));

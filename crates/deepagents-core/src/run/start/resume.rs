@@ -30,7 +30,7 @@ impl Driver {
                 self.check_given(&input.update, false)?;
                 let budget_state = left.machine.as_ref().and_then(Machine::budget_state).cloned();
                 let messages = left.state.messages();
-                let goes_on = after_interrupted(messages).or_else(|| after_limit(messages, &stop));
+                let goes_on = after_interrupted(messages).or_else(|| after_limit(&left, &stop));
                 let last = messages.last();
                 let answered = goes_on.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
                 let after = if answered { Node::Model } else { Node::Tools };

@@ -118,11 +118,15 @@ impl Driver {
     pub(super) fn become_background(&mut self, path: Vec<String>) {
         self.shared.budget.record();
         self.log.root.clone_from(&path);
+        let path: Arc<[String]> = path.into();
+        if let Some(registered) = &self.registered {
+            registered.set_path(path.clone());
+        }
         // No context has been handed out yet.
         let shared = Arc::get_mut(&mut self.shared);
         debug_assert!(shared.is_some(), "the run begins");
         if let Some(shared) = shared {
-            shared.path = path.into();
+            shared.path = path;
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::journal::Record;
-use crate::machine::Open;
+use crate::machine::{LimitExit, Open};
 use crate::message::{PendingCall, ToolCall};
 use crate::middleware::{ToolNext, ToolRequest};
 use crate::status::FinishReason;
@@ -66,6 +66,7 @@ impl Driver {
                     && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
             });
         match calls.spent.filter(|_| !calls.has_structured) {
+            Some(stop) if self.shared.budget.limit_exit() == LimitExit::Answer => self.machine.go_to_last_answer(stop),
             Some(stop) => self.machine.end_over_budget(stop),
             None => self.machine.tools_done(direct, calls.has_structured),
         }

@@ -6,7 +6,6 @@ use deepagents_core::model::{ErrorInfo, ModelError};
 use tokio::time::Instant;
 
 use super::{Call, State};
-use crate::http::Endpoint;
 
 /// Calls that waited for a shared backoff start spread over this time.
 const SPREAD: Duration = Duration::from_millis(250);
@@ -22,23 +21,46 @@ impl Call {
         let after = asked.unwrap_or_else(|| self.endpoint.retry.pause(self.failures));
         let next = Instant::now().checked_add(after);
         let pause = next.filter(|next| self.takes_retry(error, *next)).map(|_| after);
-        // A rate limit applies to the key, so other calls would hit it too, even if the server does not say for how
-        // long.
-        let holds = match error {
-            ModelError::RateLimited(_) => true,
-            ModelError::Overloaded(_) => asked.is_some(),
-            _ => false,
+        // Other calls of the model would hit its limit too, even if the server does not say for how long.
+        let held = match error {
+            ModelError::RateLimited(_) => Some(self.endpoint.rate_key),
+            ModelError::Overloaded(_) => asked.map(|_| self.endpoint.backoff_key),
+            _ => None,
         };
-        let (backoff, key) = (&self.endpoint.backoff, self.endpoint.backoff_key);
-        match next.filter(|_| holds) {
-            Some(until) if pause.is_some() => {
-                self.hold.take().into_iter().for_each(|hold| backoff.release(key, hold));
-                self.hold = Some(backoff.hold_while_waiting(key, until));
+        let backoff = &self.endpoint.backoff;
+        match next.zip(held) {
+            Some((until, key)) if pause.is_some() => {
+                self.hold.take().into_iter().for_each(|(key, hold)| backoff.release(key, hold));
+                self.hold = Some((key, backoff.hold_while_waiting(key, until)));
             }
-            Some(until) => backoff.hold(key, until),
+            Some((until, key)) => backoff.hold(key, until),
             None => {}
         }
         pause
+    }
+
+    /// Returns how long the call must wait because another one was told to, and an error that reports it: a wait of
+    /// minutes must not look like a slow model.
+    pub(super) fn shared_wait(&mut self) -> Result<Option<(ModelError, Duration)>, ModelError> {
+        let endpoint = &self.endpoint;
+        let held = |key| Some((endpoint.backoff.until(key)?, key));
+        let latest =
+            held(endpoint.rate_key).into_iter().chain(held(endpoint.backoff_key)).max_by_key(|(until, _)| *until);
+        let Some((opens, key)) = latest else { return Ok(None) };
+        let now = Instant::now();
+        let error = ModelError::RateLimited(ErrorInfo {
+            message: "another call with this key was told to wait".to_owned(),
+            retry_after: Some(opens.duration_since(now)),
+            ..ErrorInfo::default()
+        });
+        if opens.duration_since(self.sent) <= endpoint.retry.budget {
+            return Ok(Some((error, opens.duration_since(now) + SPREAD.mul_f64(fastrand::f64()))));
+        }
+        if !endpoint.backoff.take_probe(key) {
+            return Err(error);
+        }
+        self.probes = Some(key);
+        Ok(None)
     }
 
     /// Returns whether there is another attempt at this time, which is then taken from the key's budget.
@@ -69,24 +91,8 @@ impl Drop for Call {
     /// Releases the hold of a call dropped while it waits, so that the next request goes out immediately. A call that
     /// ended by itself did hit a limit, so its hold stays.
     fn drop(&mut self) {
-        if let (State::Backoff(_), Some(hold)) = (&self.state, self.hold) {
-            self.endpoint.backoff.release(self.endpoint.backoff_key, hold);
+        if let (State::Backoff(_), Some((key, hold))) = (&self.state, self.hold) {
+            self.endpoint.backoff.release(key, hold);
         }
     }
-}
-
-/// Returns how long the call must wait because another one with the same key was told to, and an error that reports it:
-/// a wait of minutes must not look like a slow model.
-pub(super) fn shared_wait(endpoint: &Endpoint, sent: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
-    let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) else { return Ok(None) };
-    let now = Instant::now();
-    let error = ModelError::RateLimited(ErrorInfo {
-        message: "another call with this key was told to wait".to_owned(),
-        retry_after: Some(opens.duration_since(now)),
-        ..ErrorInfo::default()
-    });
-    if opens.duration_since(sent) > endpoint.retry.budget {
-        return Err(error);
-    }
-    Ok(Some((error, opens.duration_since(now) + SPREAD.mul_f64(fastrand::f64()))))
 }

@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
-use crate::runs::create::{OnDisconnect, StreamMode};
 use crate::runs::live::LiveRun;
+use crate::runs::run_options::{OnDisconnect, StreamMode};
 use crate::runs::waiting::values_at_end;
 use crate::stream::{From, Leaving, Reader, STREAM_HEADERS, Writer};
 

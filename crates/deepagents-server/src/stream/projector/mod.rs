@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use deepagents::{Event, EventKind, EventStream};
 use deepagents_core::agent::LogReplay;
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::journal::{LogPosition, Record};
 use deepagents_core::tool::CallId;
 use futures_util::StreamExt;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::answer::OpenAnswer;
 use super::checkpoint::{At, Checkpoints};
@@ -60,6 +62,8 @@ struct AgentView {
     answer: OpenAnswer,
     /// The id of the last complete assistant message.
     answered: String,
+    /// Whether that message came since the last step.
+    is_new_turn: bool,
     /// The turn of the model task in progress.
     asked: Option<u32>,
     /// Tasks that have started and not ended.
@@ -214,6 +218,9 @@ impl Projector {
             EventKind::Custom { name, data } => {
                 self.push_live(path, at, Kind::Custom { name: name.clone(), data: data.clone() });
             }
+            EventKind::Middleware(event) if is_judging(event) => {
+                self.push_live(path, at, Kind::Custom { name: "rubric".to_owned(), data: json!(event) });
+            }
             // An answer by a middleware is shown from the log, which has its id.
             EventKind::TextDelta { .. }
                 if self.replay.agent_state(path).is_some() && self.view(path).answer.is_unnamed() => {}
@@ -224,4 +231,14 @@ impl Projector {
             }
         }
     }
+}
+
+/// Whether an event tells how the work is judged by its rubric.
+fn is_judging(event: &MiddlewareEvent) -> bool {
+    matches!(
+        event,
+        MiddlewareEvent::RubricEvaluationStarted { .. }
+            | MiddlewareEvent::RubricEvaluated { .. }
+            | MiddlewareEvent::RubricEvaluationFailed { .. }
+    )
 }

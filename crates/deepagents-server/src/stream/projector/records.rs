@@ -31,7 +31,7 @@ impl Projector {
                 }
             }
             Record::RunResumed { .. } => self.resumed(path),
-            Record::StateUpdated { update } => {
+            Record::StateUpdated { update, .. } => {
                 let position = self.replay.position();
                 self.view(path).checkpoints.updated(position);
                 self.updated(path, update)?;
@@ -59,6 +59,7 @@ impl Projector {
             }
             Record::Step { machine, .. } => {
                 self.view(path).step += 1;
+                self.view(path).is_new_turn = false;
                 if self.view(path).changed {
                     self.show_values(path, Vec::new());
                 }
@@ -140,6 +141,7 @@ impl Projector {
         let view = self.view(path);
         let mut open = std::mem::take(&mut view.answer);
         view.answered.clone_from(&answer.id);
+        view.is_new_turn = true;
         if let Some(origin) = answer.origin.as_ref().filter(|_| view.info.model.is_empty()) {
             Arc::make_mut(&mut view.info).model = format!("{}:{}", origin.provider, origin.model);
         }
@@ -181,15 +183,16 @@ impl Projector {
         self.push(path, Kind::Updated { node: "tools", changes });
     }
 
-    /// Finds the call that a result answers: one of the answer before it.
+    /// Finds the call that a result answers: one of the answer before it. Reads only the messages from that answer on.
     fn call_answered_by(&self, path: &[String], result: &ToolMessage) -> Option<CallId> {
-        let messages = self.replay.agent_state(path)?.messages();
-        let at = messages.iter().position(|message| message.id() == result.id)?;
-        let mut before: Vec<&AssistantMessage> =
-            messages.iter().take(at).filter_map(|message| message.as_assistant()).collect();
-        let index = before.pop()?.call_ids().position(|id| id == result.call_id)?;
-        let (turn, index) = (u32::try_from(before.len()).ok()?, u32::try_from(index).ok()?);
-        Some(CallId { path: path.to_vec(), turn, index })
+        let mut newest_first = self.replay.agent_state(path)?.messages().iter().rev();
+        newest_first.find(|message| message.id() == result.id)?;
+        let answer = newest_first.find_map(|message| message.as_assistant())?;
+        let index = answer.call_ids().position(|id| id == result.call_id)?;
+        // The turn of an answer that came since the last step is not counted yet.
+        let is_new = self.agents.get(path).is_some_and(|view| view.is_new_turn);
+        let turn = self.replay.turns(path).saturating_sub(u32::from(!is_new));
+        Some(CallId { path: path.to_vec(), turn, index: u32::try_from(index).ok()? })
     }
 
     fn tool_finished(&mut self, path: &[String], call: &CallId, result: &Arc<ToolMessage>, update: &Update) {

@@ -117,6 +117,25 @@ export interface Values {
   messages?: Message[];
   todos?: Todo[];
   files?: Record<string, StoredFile>;
+  /** What the work of the thread is judged by. */
+  rubric?: string | null;
+  rubric_progress?: Judgement;
+}
+
+/** What a judge says of the work. */
+export interface Judgement {
+  rubric: string;
+  iterations: number;
+  /** How it ended; missing while the work goes on. */
+  status?: "satisfied" | "max_iterations_reached" | "failed" | "grader_error";
+  last?: { explanation: string; criteria: { name: string; passed: boolean; gap?: string }[] };
+  problem?: string;
+}
+
+/** A goal for the next run: what its result is judged by, until it is met. */
+export interface Goal {
+  rubric: string;
+  rubric_until_met: true;
 }
 
 export interface Checkpoint {
@@ -143,7 +162,7 @@ export interface Run {
 
 export interface RunRequest {
   assistant_id: string;
-  input?: { messages: OutgoingMessage[] } | null;
+  input?: ({ messages: OutgoingMessage[] } & Partial<Goal>) | null;
   command?: { resume?: Json; goto?: string };
   config?: JsonObject;
   multitask_strategy?: "enqueue" | "interrupt" | "reject";
@@ -159,6 +178,8 @@ export interface OutgoingMessage {
 export interface AgentFacts {
   model: string;
   tools: { name: string; description: string; parameters: JsonObject }[];
+  /** Whether its work can be judged by a goal. */
+  goals: boolean;
 }
 
 /** Facts about a model: its context window in tokens, and US dollars per million tokens. */

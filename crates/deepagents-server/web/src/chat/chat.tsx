@@ -9,6 +9,7 @@ import { Guard } from "../ui/guard";
 import { visible } from "../ui/visible";
 import { IconButton } from "../ui/button";
 import { Composer } from "./composer";
+import { GoalView } from "./goal";
 import { Transcript } from "./transcript";
 
 export function Chat() {
@@ -19,6 +20,7 @@ export function Chat() {
   const activity = createMemo(() => {
     if (!state.run) return null;
     if (state.offline) return "Connection lost; reconnecting";
+    if (state.judging) return "Judging whether the goal is met";
     const last = state.conversation.entries.at(-1);
     const open = last?.calls.filter((call) => !state.conversation.results[call.id]) ?? [];
     const progress = state.progress ? `: ${state.progress.slice(0, 80)}` : "";
@@ -46,6 +48,9 @@ export function Chat() {
           </Show>
           <Show when={!state.run && state.offline}>The server is not responding; retrying…</Show>
         </div>
+        <Show when={state.goal || state.judgement}>
+          <GoalView goal={state.goal ?? state.judgement?.rubric ?? ""} judgement={state.judgement} />
+        </Show>
         <Show when={state.error}>
           {(error) => (
             <div class="problem" role="alert">
@@ -87,9 +92,9 @@ export function Chat() {
           returned={session.drafts.returned?.text}
           onReturned={() => session.draft("returned", undefined)}
           onStop={() => void session.stop()}
-          onSend={async (message, _text, strategy) => {
+          onSend={async (message, _text, strategy, goal) => {
             const assistant = page.assistant();
-            return !!assistant && !!(await session.send(assistant, message, strategy));
+            return !!assistant && !!(await session.send(assistant, message, strategy, goal));
           }}
         />
       </div>

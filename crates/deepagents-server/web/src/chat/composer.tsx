@@ -1,6 +1,7 @@
 /** The composer: text, attachments, and how to send while a run is in flight. */
 
 import { createEffect, createSignal, For, on, onCleanup, Show } from "solid-js";
+import type { Goal } from "../api/types";
 import { usePage } from "../model/context";
 import { tab } from "../model/kept";
 import { outgoing, readAttachment, type Attachment } from "../model/outgoing";
@@ -15,11 +16,12 @@ export interface ComposerProps {
   /** Text of a message that could not be sent elsewhere, to be edited here. */
   returned?: string;
   onReturned?: () => void;
-  onSend: (message: ReturnType<typeof outgoing>, text: string, strategy: "enqueue" | "interrupt") => Promise<boolean>;
+  onSend: (message: ReturnType<typeof outgoing>, text: string, strategy: "enqueue" | "interrupt", goal?: Goal) => Promise<boolean>;
   onStop: () => void;
 }
 
 const key = (draft: string) => `deepagents-draft-${draft}`;
+const goalKey = (draft: string) => `deepagents-goal-${draft}`;
 
 /** Attachments of drafts, kept while the page is open. */
 const begun = new Map<string, Attachment[]>();
@@ -28,13 +30,17 @@ const begun = new Map<string, Attachment[]>();
 export function moveDraft(from: string, to: string): void {
   tab.set(key(to), tab.get(key(from)));
   tab.set(key(from), null);
+  tab.set(goalKey(to), tab.get(goalKey(from)));
+  tab.set(goalKey(from), null);
   begun.set(to, begun.get(from) ?? []);
   begun.delete(from);
 }
 
 export function Composer(props: ComposerProps) {
-  const { notify, assistantSoon } = usePage();
+  const { agent, notify, assistantSoon } = usePage();
   const [text, setText] = createSignal("");
+  /** The goal, or null while no field for one is open. */
+  const [goal, setGoal] = createSignal<string | null>(null);
   const [attached, setAttached] = createSignal<Attachment[]>([]);
   const [over, setOver] = createSignal(false);
   let area!: HTMLTextAreaElement;
@@ -45,6 +51,7 @@ export function Composer(props: ComposerProps) {
       () => props.draft,
       (draft) => {
         setText(tab.get(key(draft)) ?? "");
+        setGoal(tab.get(goalKey(draft)) ?? null);
         setAttached(begun.get(draft) ?? []);
         if (matchMedia("(hover: hover)").matches) area.focus();
       },
@@ -52,6 +59,7 @@ export function Composer(props: ComposerProps) {
   );
   createEffect(() => {
     tab.set(key(props.draft), text() || null);
+    tab.set(goalKey(props.draft), goal() || null);
     begun.set(props.draft, attached());
   });
   createEffect(
@@ -86,10 +94,12 @@ export function Composer(props: ComposerProps) {
     if (isEmpty()) return;
     if (!(await assistantSoon())) return notify("Not sent: the list of assistants is not loaded yet");
     if (isEmpty()) return;
-    const [said, files, draft] = [text(), attached(), props.draft];
+    const [said, files, draft, rubric] = [text(), attached(), props.draft, goal()];
     setText("");
     setAttached([]);
-    if (!(await props.onSend(outgoing(said, files), said, strategy))) {
+    setGoal(null);
+    const judged = rubric?.trim() ? { rubric: rubric.trim(), rubric_until_met: true as const } : undefined;
+    if (!(await props.onSend(outgoing(said, files), said, strategy, judged))) {
       // Sending failed: restore the text in front of what was written since. If another thread is shown by now, the
       // text is restored with its own draft.
       const since = tab.get(key(draft)) ?? "";
@@ -97,7 +107,9 @@ export function Composer(props: ComposerProps) {
       const all = [...files, ...(begun.get(draft) ?? [])];
       tab.set(key(draft), back || null);
       begun.set(draft, all);
+      tab.set(goalKey(draft), tab.get(goalKey(draft)) ?? rubric);
       if (draft === props.draft) {
+        setGoal(goal() ?? rubric);
         setText(back);
         setAttached(all);
       }
@@ -154,6 +166,23 @@ export function Composer(props: ComposerProps) {
           </For>
         </ul>
       </Show>
+      <Show when={goal() !== null}>
+        <div class="goal-field">
+          <input
+            type="text"
+            aria-label="Goal"
+            placeholder="Goal: what must be true of the result"
+            value={goal() ?? ""}
+            onInput={(event) => setGoal(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key !== "Enter" || event.isComposing) return;
+              event.preventDefault();
+              area.focus();
+            }}
+          />
+          <IconButton icon="close" label="Remove goal" onClick={() => setGoal(null)} />
+        </div>
+      </Show>
       <textarea
         ref={area}
         id="composer"
@@ -184,6 +213,9 @@ export function Composer(props: ComposerProps) {
           }}
         />
         <IconButton icon="clip" label="Attach files" onClick={() => picker.click()} />
+        <Show when={agent()?.goals && goal() === null}>
+          <IconButton icon="goal" label="Set a goal" onClick={() => setGoal("")} />
+        </Show>
         <span class="space" />
         <Show
           when={props.busy}

@@ -42,13 +42,13 @@ export function Start() {
           draft="new"
           busy={false}
           onStop={() => undefined}
-          onSend={async (message, text) => {
+          onSend={async (message, text, _strategy, goal) => {
             const assistant = page.assistant();
             if (!assistant) return false;
             try {
               const metadata = { title: titleFor(text), graph_id: assistant.graph_id, assistant_id: assistant.assistant_id };
               const thread = await threads.create(metadata);
-              await runs.create(thread.thread_id, { ...to(assistant), input: { messages: [message] } });
+              await runs.create(thread.thread_id, { ...to(assistant), input: { messages: [message], ...goal } });
               moveDraft("new", thread.thread_id);
               go({ thread: thread.thread_id });
               announce(thread.thread_id);

@@ -30,6 +30,13 @@ function messagesOf(input: unknown): unknown {
   return Array.isArray(pair) ? pair[1] : undefined;
 }
 
+/** Returns the goal that an input sets, which is null if it removes one. */
+export function inputGoal(run: Run): string | null | undefined {
+  const input = run.kwargs?.input;
+  if (!isFields(input) || !("rubric" in input)) return undefined;
+  return typeof input.rubric === "string" ? input.rubric : null;
+}
+
 /** Reads a string, a pair of a role and a content, or an object with the field names of OpenAI or LangChain. */
 function read(value: unknown): Message | undefined {
   if (typeof value === "string") return message("user", { content: value });

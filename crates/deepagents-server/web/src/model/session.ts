@@ -10,9 +10,9 @@ import { createStore, produce, reconcile } from "solid-js/store";
 import { ApiError, runs, threads } from "../api/client";
 import { keyWanted } from "../api/key";
 import { events, type ServerEvent } from "../api/sse";
-import type { Assistant, Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, Values } from "../api/types";
+import type { Assistant, Checkpoint, Decision, Goal, Interrupt, Message, OutgoingMessage, Run, Values } from "../api/types";
 import { empty, put, readContent, readConversation } from "./entries";
-import { inputMessages } from "./input";
+import { inputGoal, inputMessages } from "./input";
 import { rewind } from "./rewind";
 import { readFailures, take, takeUpdate, type SessionState } from "./state";
 import { fillTranscripts, subAgents } from "./transcripts";
@@ -61,6 +61,9 @@ export function openSession(thread: string) {
     children: {},
     todos: [],
     files: {},
+    goal: null,
+    judgement: null,
+    judging: false,
     interrupts: [],
     failures: {},
     stopped: false,
@@ -109,6 +112,8 @@ export function openSession(thread: string) {
     set("conversation", reconcile(readConversation(values.messages ?? []), { key: "id", merge: true }));
     set("todos", reconcile(values.todos ?? []));
     set("files", reconcile(values.files ?? {}));
+    set("goal", values.rubric ?? null);
+    set("judgement", reconcile(values.rubric_progress?.rubric ? values.rubric_progress : null));
     set("interrupts", reconcile(interrupts, { key: "id" }));
   }
 
@@ -162,6 +167,8 @@ export function openSession(thread: string) {
       draft.run = run;
       draft.error = null;
       if (run.kwargs.command?.resume !== undefined) draft.interrupts = [];
+      const goal = inputGoal(run);
+      if (goal !== undefined) [draft.goal, draft.judgement] = [goal, null];
       given.forEach((message, at) => {
         if (message.id) put(draft.conversation, message);
         else if (!words.has(readContent(message.content).text)) put(draft.conversation, { ...message, id: `${run.run_id}/${at}` });
@@ -197,6 +204,7 @@ export function openSession(thread: string) {
     change((draft) => {
       draft.run = null;
       draft.progress = null;
+      draft.judging = false;
       draft.offline = false;
     });
     announce(thread);
@@ -293,12 +301,12 @@ export function openSession(thread: string) {
     },
     dismissError: () => set("error", null),
     /** Sends a message. If a run is in flight, the message is queued or interrupts the run. */
-    async send(assistant: Assistant, message: OutgoingMessage, strategy: "enqueue" | "interrupt") {
+    async send(assistant: Assistant, message: OutgoingMessage, strategy: "enqueue" | "interrupt", goal?: Goal) {
       const sent = await attempt(async () => {
         if (!state.run && !state.queue.length) {
           change((draft) => put(draft.conversation, { ...message, type: "human" } satisfies Message));
         }
-        const run = await runs.create(thread, { ...to(assistant), input: { messages: [message] }, multitask_strategy: strategy });
+        const run = await runs.create(thread, { ...to(assistant), input: { messages: [message], ...goal }, multitask_strategy: strategy });
         made.push(run);
         const isKnown = run.run_id === followed || state.queue.some((known) => known.run_id === run.run_id);
         if (followed && !isKnown) change((draft) => void draft.queue.push(run));

@@ -1,7 +1,7 @@
 /** The state of a thread, and how events of its runs change it. */
 
 import type { ServerEvent } from "../api/sse";
-import type { Interrupt, Message, Run, StoredFile, Todo, Values } from "../api/types";
+import type { Interrupt, Judgement, Message, Run, StoredFile, Todo, Values } from "../api/types";
 import { append, empty, put, type Conversation } from "./entries";
 import { inputMessages } from "./input";
 
@@ -12,6 +12,12 @@ export interface SessionState {
   children: Record<string, Conversation>;
   todos: Todo[];
   files: Record<string, StoredFile>;
+  /** What the work is judged by. */
+  goal: string | null;
+  /** The last judgement. */
+  judgement: Judgement | null;
+  /** Whether the work is being judged. */
+  judging: boolean;
   interrupts: Interrupt[];
   /** Why runs failed, by the last message of each run's input. */
   failures: Record<string, string>;
@@ -51,12 +57,31 @@ export function take(draft: SessionState, event: ServerEvent): void {
       takeUpdate(draft, event);
       break;
     case "custom":
-      draft.progress = typeof event.data === "string" ? event.data : JSON.stringify(event.data);
+      if (isJudging(event.data)) takeJudging(draft, event.data);
+      else draft.progress = typeof event.data === "string" ? event.data : JSON.stringify(event.data);
       break;
     case "error":
       draft.error = (event.data as { message?: string }).message ?? "The run failed.";
       break;
   }
+}
+
+type Judging =
+  | { name: "rubric_evaluation_started"; data: { iteration: number } }
+  | { name: "rubric_evaluated"; data: { iteration: number; explanation: string; passed: string[]; missing: string[] } }
+  | { name: "rubric_evaluation_failed"; data: { error: string } };
+
+const isJudging = (data: unknown): data is Judging =>
+  typeof data === "object" && data !== null && "name" in data && String(data.name).startsWith("rubric_evaluat");
+
+/** Shows a judgement as it is made. The state has what is missing, and how it ended. */
+function takeJudging(draft: SessionState, event: Judging): void {
+  draft.judging = event.name === "rubric_evaluation_started";
+  if (event.name !== "rubric_evaluated") return;
+  const { iteration, explanation, passed, missing } = event.data;
+  const judged = (passed: boolean) => (name: string) => ({ name, passed });
+  const criteria = [...passed.map(judged(true)), ...missing.map(judged(false))];
+  draft.judgement = { rubric: draft.goal ?? "", iterations: iteration + 1, last: { explanation, criteria } };
 }
 
 type Update = Values & { __interrupt__?: never };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use deepagents::core::tool::DynTool;
+use deepagents::middleware::Rubric;
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::loop_detection::LoopPolicy;
 use deepagents::middleware::todo::TodoPolicy;
@@ -43,6 +44,9 @@ pub(crate) struct AgentSpec {
     system_prompt: Option<String>,
     #[serde(default)]
     todo: bool,
+    /// Whether its work can be judged by a goal.
+    #[serde(default)]
+    goals: bool,
     #[serde(default)]
     tools: Vec<ToolSpec>,
     interrupt_on: Option<InterruptPolicy>,
@@ -121,6 +125,9 @@ pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) ->
     }
     if let Some(asked) = &spec.interrupt_on {
         builder = builder.interrupt_on(asked.clone());
+    }
+    if spec.goals {
+        builder = builder.middleware(Rubric::default());
     }
     if !spec.todo {
         builder = builder.without("TodoList");

@@ -22,7 +22,7 @@ pub async fn checkpoints_are_newest_first_with_parents_and_runs(journal: Any, cl
         .await;
     clock.pass(minute());
     let Record::Update { update } = notes(json!({"a": 2})) else { panic!("an update") };
-    write(&journal, "t", vec![Record::StateUpdated { update }]).await;
+    write(&journal, "t", vec![Record::StateUpdated { update, run: None }]).await;
     write(&journal, "t", vec![back(5), started("r2"), step(1)]).await;
     let found = checkpoints(&*journal, "t", None, 99).await.unwrap();
     let shown: Vec<_> = found.iter().map(|c| (c.position, c.parent, c.run.as_deref(), c.origin)).collect();

@@ -202,7 +202,7 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
             keys: Some("s/copy_1".to_owned()),
         },
         says("m", "x"),
-        Record::StateUpdated { update },
+        Record::StateUpdated { update, run: None },
         Record::ToolStarted {
             call: below.clone(),
             provider_call_id: "w".to_owned(),

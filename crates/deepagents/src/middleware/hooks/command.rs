@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::config::Action;
+use super::hook::Action;
 use super::http::{self, HookRequest};
 use super::{Hook, HookAnswer, HookPermission};
 
@@ -44,6 +44,13 @@ pub struct HookRun {
     pub source: String,
     /// Its answer, or what is wrong with it.
     pub answer: Result<HookAnswer, String>,
+}
+
+impl HookRun {
+    /// The outcome of a hook that could not be run.
+    pub(super) fn broken(hook: &Hook, problem: String) -> Self {
+        Self { command: hook.command().to_owned(), source: hook.source.to_string(), answer: Err(problem) }
+    }
 }
 
 /// Runs a hook to completion. An error of the hook blocks whatever it could have blocked, if its file says so.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_fs::shell::Shell;
-use regex_lite::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{HookEvent, HookSender};
+use super::hook::{Action, Matcher};
+use super::{Hook, HookEvent, HookSender};
 use crate::shared::Shared;
 
 /// Hooks from one or more files. The answers of hooks added first are reduced first.
@@ -28,27 +28,6 @@ use crate::shared::Shared;
 pub struct Hooks {
     hooks: Vec<Hook>,
     problems: Vec<String>,
-}
-
-/// A command or service that runs at an event.
-#[derive(Clone, Debug)]
-pub struct Hook {
-    pub(super) event: HookEvent,
-    pub(super) matcher: Matcher,
-    pub(super) action: Action,
-    pub(super) timeout: Duration,
-    pub(super) fail_closed: bool,
-    pub(super) source: Arc<str>,
-    pub(super) only_restricts: bool,
-}
-
-/// The action of a hook.
-#[derive(Clone, Debug)]
-pub(super) enum Action {
-    /// Runs a command.
-    Command(String, Shared<dyn Shell>),
-    /// Calls a service.
-    Http { url: String, headers: Vec<(String, String)>, secret_env: Option<String>, sender: Shared<dyn HookSender> },
 }
 
 /// An error that makes a hook file unusable.
@@ -77,30 +56,6 @@ pub enum HooksError {
     },
 }
 
-/// Selects the occurrences of an event for which a hook runs.
-#[derive(Clone, Debug)]
-pub(super) enum Matcher {
-    All,
-    /// Matches the whole value.
-    Pattern(Box<Regex>),
-}
-
-impl Matcher {
-    fn parse(text: &str) -> Result<Self, regex_lite::Error> {
-        if matches!(text.trim(), "" | "*") {
-            return Ok(Self::All);
-        }
-        Ok(Self::Pattern(Box::new(Regex::new(&format!("^(?:{})$", text.trim()))?)))
-    }
-
-    pub(super) fn matches(&self, value: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Pattern(pattern) => pattern.is_match(value),
-        }
-    }
-}
-
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
@@ -125,6 +80,8 @@ struct Entry {
     #[serde(default)]
     headers: BTreeMap<String, String>,
     secret_env: Option<String>,
+    #[serde(default)]
+    transcript: bool,
 }
 
 impl Entry {
@@ -212,7 +169,8 @@ impl Hooks {
                 for entry in group.hooks {
                     let entry: Entry =
                         serde_json::from_value(entry).map_err(|error| wrong(format!("a hook of {event}: {error}")))?;
-                    let (timeout, fail_closed) = (entry.timeout(event), entry.fail_closed);
+                    let (timeout, fail_closed, transcript) =
+                        (entry.timeout(event), entry.fail_closed, entry.transcript);
                     let action = match entry.action(shell, sender) {
                         Ok(action) => action,
                         Err(why) => {
@@ -221,18 +179,29 @@ impl Hooks {
                         }
                     };
                     let (matcher, source, only_restricts) = (pattern.clone(), source.clone(), false);
-                    all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source, only_restricts });
+                    all.hooks.push(Hook {
+                        event,
+                        matcher,
+                        action,
+                        timeout,
+                        fail_closed,
+                        source,
+                        only_restricts,
+                        transcript,
+                    });
                 }
             }
         }
         Ok(all)
     }
 
-    /// Removes the hooks' right to allow calls: where one allows a call, it counts as not having decided. For files of
-    /// other people than the agent's owner.
+    /// Removes the hooks' right to allow calls: where one allows a call, it counts as not having decided. They get no
+    /// transcript either. For files of other people than the agent's owner.
     #[must_use]
     pub fn only_restricting(mut self) -> Self {
-        self.hooks.iter_mut().for_each(|hook| hook.only_restricts = true);
+        for hook in &mut self.hooks {
+            (hook.only_restricts, hook.transcript) = (true, false);
+        }
         self
     }
 
@@ -264,52 +233,5 @@ impl Hooks {
         let field = event.matched_field().and_then(|field| input.get(field)).and_then(Value::as_str);
         let fits = |hook: &&Hook| hook.event == event && field.is_none_or(|value| hook.matcher.matches(value));
         self.hooks.iter().filter(fits).cloned().collect()
-    }
-}
-
-impl Hook {
-    /// Returns the event at which it runs.
-    pub fn event(&self) -> HookEvent {
-        self.event
-    }
-
-    /// Returns its command, or the URL of its service.
-    pub fn command(&self) -> &str {
-        match &self.action {
-            Action::Command(command, _) => command,
-            Action::Http { url, .. } => url,
-        }
-    }
-
-    /// Returns the matcher as written; `*` matches all occurrences of the event.
-    pub fn matcher(&self) -> String {
-        match &self.matcher {
-            Matcher::All => "*".to_owned(),
-            Matcher::Pattern(pattern) => {
-                let text = pattern.as_str();
-                text.strip_prefix("^(?:").and_then(|text| text.strip_suffix(")$")).unwrap_or(text).to_owned()
-            }
-        }
-    }
-
-    /// Returns its time limit.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// Returns `true` if an error of the hook blocks whatever it could have blocked.
-    pub fn fails_closed(&self) -> bool {
-        self.fail_closed && self.event.can_block()
-    }
-
-    /// Returns `true` if its output must be a valid answer: because it fails closed, or because it is a service, which
-    /// has no incidental output.
-    pub(super) fn has_to_answer(&self) -> bool {
-        self.fails_closed() || matches!(self.action, Action::Http { .. })
-    }
-
-    /// Returns the file that defines it.
-    pub fn source(&self) -> &str {
-        &self.source
     }
 }

@@ -13,18 +13,22 @@ mod answer;
 mod command;
 mod config;
 mod event;
+mod hook;
 mod http;
 mod lifecycle;
 mod names;
 mod runner;
+mod sessions;
 mod tools;
+mod transcript;
 
 use serde_json::Value;
 
 pub use answer::{HookAnswer, HookPermission};
 pub use command::HookRun;
-pub use config::{Hook, Hooks, HooksError};
+pub use config::{Hooks, HooksError};
 pub use event::HookEvent;
+pub use hook::Hook;
 pub use http::{HookRequest, HookResponse, HookSender};
 pub use runner::HookRunner;
 

@@ -1,6 +1,5 @@
 //! Runs the hooks of an event and reduces their answers.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -12,8 +11,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, HookRun};
-use super::{HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
-use crate::shared::{Shared, agent_key, lock};
+use super::sessions::RunnerState;
+use super::{Hook, HookAnswer, HookEvent, HookPermission, Hooks, names, transcript, with_fields};
+use crate::shared::Shared;
 
 /// Runs hooks: a middleware during runs, and an object to call for events outside of runs. Clones share their state.
 ///
@@ -45,39 +45,23 @@ pub struct HookRunner {
 
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
-    hooks: Hooks,
+    pub(super) hooks: Hooks,
     pub(super) root: Option<PathBuf>,
     transcript: Option<PathBuf>,
+    pub(super) transcripts: Option<PathBuf>,
     mode: Option<Shared<Mode>>,
     /// The state of threads.
-    known: Arc<Mutex<RunnerState>>,
+    pub(super) known: Arc<Mutex<RunnerState>>,
 }
 
 type Mode = dyn Fn() -> String + Send + Sync;
 
-#[derive(Debug, Default)]
-struct RunnerState {
-    /// Threads that have started in this process.
-    started: BTreeSet<String>,
-    /// The latest runs without a thread, newest first.
-    unsaved: VecDeque<String>,
-    /// Whether the next thread replaces one that was cleared.
-    cleared: bool,
-    /// Threads, and runs without one, whose conversation was compacted since their last request.
-    compacted: BTreeSet<String>,
-    /// Runs that hooks have continued at their end, and how often.
-    continued: Vec<(String, u32)>,
-}
-
-/// Maximum number of continued runs, and of runs without a thread, to remember.
-const MAX_RUNS: usize = 200;
-/// Maximum number of times that hooks may continue a run at its end.
-const MAX_CONTINUATIONS: u32 = 20;
-
 impl HookRunner {
     /// Creates a runner of these hooks.
     pub fn new(hooks: Hooks) -> Self {
-        Self { inner: Arc::new(Inner { hooks, root: None, transcript: None, mode: None, known: Arc::default() }) }
+        let (root, transcript, transcripts) = (None, None, None);
+        let inner = Inner { hooks, root, transcript, transcripts, mode: None, known: Arc::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -95,6 +79,14 @@ impl HookRunner {
     #[must_use]
     pub fn transcript(self, file: impl Into<PathBuf>) -> Self {
         self.change(|inner| inner.transcript = Some(file.into()))
+    }
+
+    /// Sets a directory for the conversations of threads, for hooks with `"transcript": true`. The file of a thread is
+    /// written before such a hook runs, and removed after the thread's `SessionEnd`. It has a line of JSON for each
+    /// message, as in Claude Code's transcripts. Other hooks cost nothing and are given no file.
+    #[must_use]
+    pub fn transcripts(self, directory: impl Into<PathBuf>) -> Self {
+        self.change(|inner| inner.transcripts = Some(directory.into()))
     }
 
     /// Sets the source of `permission_mode`; `default` if unset. Other values are `auto`, `plan` and
@@ -119,6 +111,17 @@ impl HookRunner {
     /// Runs the matching hooks of an event concurrently, with these input fields, and returns their outcomes in the
     /// order in which they are reduced. Common input fields are added if missing.
     pub async fn run(&self, event: HookEvent, fields: Value, cancel: CancellationToken) -> Vec<HookRun> {
+        self.run_for(event, fields, cancel, None).await
+    }
+
+    /// Runs hooks as part of a run, whose conversation they may ask for, or outside of one.
+    async fn run_for(
+        &self,
+        event: HookEvent,
+        fields: Value,
+        cancel: CancellationToken,
+        cx: Option<&Context>,
+    ) -> Vec<HookRun> {
         let mut input = json!({
             "hook_event_name": event.as_str(),
             "permission_mode": self.inner.mode.as_ref().map_or_else(|| "default".to_owned(), |mode| mode()),
@@ -134,10 +137,37 @@ impl HookRunner {
         if hooks.is_empty() {
             return Vec::new();
         }
-        let (input, cancel) = (&input, &cancel);
+        let with_transcript = match hooks.iter().any(Hook::wants_transcript) {
+            true => self.with_transcript(&input, cx).await,
+            false => Ok(Value::Null),
+        };
+        let (input, with_transcript, cancel) = (&input, &with_transcript, &cancel);
         let mark = format!("--{:032x}--", fastrand::u128(..));
         let mark = mark.as_str();
-        join_all(hooks.iter().map(|hook| command::run(hook, input, mark, cancel.clone()))).await
+        let runs = hooks.iter().map(|hook| async move {
+            let input = if hook.wants_transcript() { with_transcript.as_ref() } else { Ok(input) };
+            match input {
+                Ok(input) => command::run(hook, input, mark, cancel.clone()).await,
+                Err(problem) => HookRun::broken(hook, problem.clone()),
+            }
+        });
+        join_all(runs).await
+    }
+
+    /// Adds the file with the conversation to the input of hooks, after writing it in a run. Outside of a run, it is as
+    /// the last hook that asked for it saw it.
+    async fn with_transcript(&self, input: &Value, cx: Option<&Context>) -> Result<Value, String> {
+        let Some(directory) = &self.inner.transcripts else { return Ok(input.clone()) };
+        let file = match cx {
+            Some(cx) => transcript::write(directory, cx, self.inner.root.as_deref())
+                .await
+                .map_err(|error| format!("its transcript could not be written: {error}"))?,
+            None => match input.get("session_id").and_then(Value::as_str) {
+                Some(thread) => transcript::written(directory, thread).await,
+                None => None,
+            },
+        };
+        Ok(file.map_or_else(|| input.clone(), |file| with_fields(input.clone(), json!({"transcript_path": file}))))
     }
 
     /// Returns `true` if there is a hook for an event.
@@ -153,7 +183,7 @@ impl HookRunner {
             input = with_fields(input, agent);
         }
         let input = with_fields(input, fields);
-        let runs = self.run(event, input, cx.cancellation().clone()).await;
+        let runs = self.run_for(event, input, cx.cancellation().clone(), Some(cx)).await;
         for run in &runs {
             let tell = |message: String, error: Option<&String>| {
                 cx.report(MiddlewareEvent::Hook {
@@ -188,26 +218,6 @@ impl HookRunner {
             })
         });
         answers.fold(HookAnswer::default(), HookAnswer::and)
-    }
-
-    /// Returns the threads that have started in this process and are not finished, and the ids of the latest 200 runs
-    /// without a thread.
-    pub fn sessions(&self) -> Vec<String> {
-        let known = lock(&self.inner.known);
-        known.started.iter().chain(&known.unsaved).cloned().collect()
-    }
-
-    /// Signals that the program has finished with a thread, for a reason such as `exit`. After `clear`, the next thread
-    /// to start replaces it.
-    pub fn session_end(&self, thread: &str, reason: &str) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
-        let mut known = lock(&self.inner.known);
-        known.started.remove(thread);
-        known.unsaved.retain(|run| run != thread);
-        known.compacted.remove(thread);
-        known.cleared |= reason == "clear";
-        drop(known);
-        let (runner, fields) = (self.clone(), json!({"session_id": thread, "reason": reason}));
-        async move { runner.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await }
     }
 
     /// Asks hooks about a call before a person is asked. Returns `None` if they leave the decision to the person.
@@ -276,59 +286,11 @@ impl HookRunner {
                 None => {
                     // Only the main agent's hooks are told.
                     if cx.path().is_empty() {
-                        lock(&runner.inner.known).compacted.insert(session(&cx).to_owned());
+                        runner.note_compaction(&cx);
                     }
                     Ok(())
                 }
             }
         })
     }
-
-    /// Returns how a thread starts in this process, or `None` if it already has.
-    pub(super) fn begins(&self, cx: &Context) -> Option<&'static str> {
-        let mut known = lock(&self.inner.known);
-        match cx.thread() {
-            Some(thread) if !known.started.insert(thread.to_owned()) => return None,
-            Some(_) => {}
-            None if known.unsaved.iter().any(|run| run == cx.run_id()) => return None,
-            None => {
-                known.unsaved.truncate(MAX_RUNS - 1);
-                known.unsaved.push_front(cx.run_id().to_owned());
-            }
-        }
-        if cx.messages().last_assistant().is_some() {
-            return Some("resume");
-        }
-        Some(if std::mem::take(&mut known.cleared) { "clear" } else { "startup" })
-    }
-
-    /// Returns `true` if the main agent's conversation was compacted since the last call.
-    pub(super) fn was_compacted(&self, cx: &Context) -> bool {
-        lock(&self.inner.known).compacted.remove(session(cx))
-    }
-
-    /// Returns how often hooks have continued the agent's run.
-    pub(super) fn continued(&self, cx: &Context) -> u32 {
-        let key = agent_key(cx.run_id(), cx);
-        lock(&self.inner.known).continued.iter().find(|(run, _)| *run == key).map_or(0, |(_, times)| *times)
-    }
-
-    /// Counts another continuation and returns whether it is allowed.
-    pub(super) fn count_continuation(&self, cx: &Context) -> bool {
-        let key = agent_key(cx.run_id(), cx);
-        let mut known = lock(&self.inner.known);
-        let at = known.continued.iter().position(|(run, _)| *run == key);
-        let times = at.map_or(0, |at| known.continued.remove(at).1) + 1;
-        // The oldest runs have ended.
-        if known.continued.len() >= MAX_RUNS {
-            known.continued.remove(0);
-        }
-        known.continued.push((key, times));
-        times <= MAX_CONTINUATIONS
-    }
-}
-
-/// Returns the thread, or the run's id if it has none.
-fn session(cx: &Context) -> &str {
-    cx.thread().unwrap_or(cx.run_id())
 }

@@ -55,10 +55,19 @@ impl Limits {
 
     /// Returns the limits that these counts exceed.
     fn exceeded(&self, thread: u64, run: u64) -> Vec<ReachedLimit> {
-        let over = |scope, count: u64, limit: Option<u64>| {
-            limit.filter(|limit| count > *limit).map(|limit| ReachedLimit::new(scope, count, limit))
+        self.filtered(thread, run, |count, limit| count > limit)
+    }
+
+    /// Returns the limits that these counts reach or exceed.
+    fn reached(&self, thread: u64, run: u64) -> Vec<ReachedLimit> {
+        self.filtered(thread, run, |count, limit| count >= limit)
+    }
+
+    fn filtered(&self, thread: u64, run: u64, applies: impl Fn(u64, u64) -> bool) -> Vec<ReachedLimit> {
+        let one = |scope, count: u64, limit: Option<u64>| {
+            limit.filter(|limit| applies(count, *limit)).map(|limit| ReachedLimit::new(scope, count, limit))
         };
-        let both = [over(LimitScope::Thread, thread, self.thread), over(LimitScope::Run, run, self.run)];
+        let both = [one(LimitScope::Thread, thread, self.thread), one(LimitScope::Run, run, self.run)];
         both.into_iter().flatten().collect()
     }
 }

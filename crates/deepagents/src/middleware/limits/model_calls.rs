@@ -47,6 +47,10 @@ pub enum ModelCallLimitExit {
     End,
     /// The run fails with [`ModelCallLimitExceeded`].
     Error,
+    /// The last call that the limit allows is made without tools, with a note that asks the model to answer with what it
+    /// has, and the run ends after it with [`FinishReason::StepLimit`](deepagents_core::run::FinishReason::StepLimit).
+    /// If no call is left, because those of sub-agents count too, the run ends as with [`End`](Self::End).
+    Answer,
 }
 
 /// An error: a limit on model calls was reached.
@@ -111,7 +115,15 @@ impl Middleware for ModelCallLimit {
         let next = |calls: u64| calls.saturating_add(1);
         let mut limits = self.limits.exceeded(next(count.thread), next(count.in_run));
         if limits.is_empty() {
-            return Ok(HookOutput::next());
+            let last = match self.exit {
+                ModelCallLimitExit::Answer => self.limits.reached(next(count.thread), next(count.in_run)),
+                _ => Vec::new(),
+            };
+            if last.is_empty() {
+                return Ok(HookOutput::next());
+            }
+            cx.report(MiddlewareEvent::CallLimitReached { tool: None, limits: last });
+            return Ok(HookOutput::go(JumpTo::LastAnswer(EndReason::StepLimit)));
         }
         // The call that would exceed the limit was not made.
         limits.iter_mut().for_each(|reached| reached.count -= 1);

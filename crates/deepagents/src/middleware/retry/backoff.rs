@@ -21,7 +21,8 @@ pub struct Backoff {
     /// The maximum delay; one minute by default. A delay that the provider asks for is respected; if it is longer than
     /// this, the call is not retried.
     pub max: Duration,
-    /// Whether delays vary by up to a quarter, so that many callers do not retry at the same time; `true` by default.
+    /// Whether delays vary, so that many callers do not retry at the same time; `true` by default. They are up to a
+    /// quarter shorter, or up to a quarter longer than what the other side asks for.
     pub jitter: bool,
 }
 
@@ -52,8 +53,10 @@ impl Backoff {
         let exponent = i32::try_from(attempts.saturating_sub(1)).unwrap_or(i32::MAX);
         let factor = if self.factor == 0.0 { 1.0 } else { self.factor.powi(exponent) };
         let seconds = (self.initial.as_secs_f64() * factor).min(self.max.as_secs_f64());
-        let spread = if self.jitter { 0.75 + fastrand::f64() / 2.0 } else { 1.0 };
-        let wait = Duration::try_from_secs_f64(seconds * spread).unwrap_or(self.max).min(self.max);
+        let quarter = if self.jitter { fastrand::f64() / 4.0 } else { 0.0 };
+        let wait = Duration::try_from_secs_f64(seconds * (1.0 - quarter)).unwrap_or(self.max).min(self.max);
+        // What is asked for is the same for all callers, and must not be undercut.
+        let asked = asked.map(|asked| asked.saturating_add(asked.mul_f64(quarter)));
         Some(wait.max(asked.unwrap_or_default()))
     }
 }
@@ -81,6 +84,17 @@ mod tests {
             let wait = backoff.wait(1, None).unwrap();
             assert!((Duration::from_secs(45)..=Duration::from_secs(60)).contains(&wait), "{wait:?}");
         }
+    }
+
+    #[test]
+    fn callers_spread_out_at_the_maximum_and_after_a_delay_that_they_were_asked_for() {
+        let backoff = Backoff { initial: Duration::from_secs(60), ..Backoff::default() };
+        let distinct = |waits: Vec<Duration>| waits.into_iter().collect::<std::collections::BTreeSet<_>>().len();
+        assert!(distinct((0..200).filter_map(|_| backoff.wait(1, None)).collect()) > 150);
+        let asked: Vec<_> =
+            (0..200).filter_map(|_| Backoff::default().wait(1, Some(Duration::from_secs(30)))).collect();
+        assert!(asked.iter().all(|wait| (Duration::from_secs(30)..=Duration::from_millis(37_500)).contains(wait)));
+        assert!(distinct(asked) > 150);
     }
 
     #[test]

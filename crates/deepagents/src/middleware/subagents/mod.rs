@@ -53,7 +53,7 @@ pub struct SubAgents {
     system_prompt: Option<Arc<str>>,
 }
 
-/// The limits of delegation.
+/// The limits of delegation. A sub-agent's own can only be lower than those of the agent above it.
 ///
 /// ```
 /// use deepagents::middleware::subagents::DelegationLimits;
@@ -65,7 +65,7 @@ pub struct SubAgents {
 pub struct DelegationLimits {
     /// The maximum depth of delegation; 1 means that sub-agents of the main agent may not delegate.
     pub depth: usize,
-    /// The maximum number of sub-agents of one agent that run concurrently; further ones wait.
+    /// The maximum number of sub-agents of one agent object that run concurrently, in all its runs; further ones wait.
     pub at_once: usize,
 }
 

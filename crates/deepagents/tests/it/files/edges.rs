@@ -220,6 +220,7 @@ async fn a_failed_edit_says_what_would_help() {
     let calls = [
         read("/a.rs", 0, 9),
         edit("let total = prices;"),
+        edit("fn main() {\n\tlet total = price;"),
         edit("fn main() {"),
         edit("end\n"),
         edit(""),
@@ -232,6 +233,7 @@ async fn a_failed_edit_says_what_would_help() {
     let results = folder.calls(&calls).await;
     let want = [
         "Error: the text to replace is not in /a.rs; similar lines:\n  2:     let total = price;",
+        "Error: the text to replace is not in /a.rs, but with other white space in lines 1-2; exactly:\nfn main() {\n    let total = price;",
         "Error: the text to replace is in /a.rs 2 times, in lines 1, 4; add surrounding lines to make it unique or replace all",
         "Error: the text to replace ends with a newline that is not at the end of /a.rs; leave it out",
         "Error: the old text is empty; give the exact text to replace in /a.rs",
