@@ -84,6 +84,21 @@ async fn always_covers_only_the_named_calls_and_only_this_session() {
 }
 
 #[tokio::test]
+async fn always_covers_no_file_that_steers_the_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([write("a.txt"), write("b.txt"), write("AGENTS.md"), Turn::text("Done.")]);
+    let answers = |method: &str, params: &Value| {
+        let may_last = params["options"].as_array().unwrap().iter().any(|option| option["kind"] == "allow_always");
+        chooses(if may_last { "allow_always" } else { "reject_once" })(method, params)
+    };
+    let mut editor = Editor::connect(Host::new(model), json!({}), answers).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Write.").await;
+    assert!(dir.path().join("b.txt").exists() && !dir.path().join("AGENTS.md").exists());
+    assert_eq!(editor.asked("session/request_permission").len(), 2, "about a.txt and AGENTS.md");
+}
+
+#[tokio::test]
 async fn an_unknown_option_is_not_approval_and_a_failed_request_is_not_a_cancel() {
     let odd = Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes-to-all"}}));
     let failed = Err(json!({"code": -32603, "message": "Internal error", "data": "no window"}));

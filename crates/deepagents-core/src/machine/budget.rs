@@ -73,8 +73,8 @@ pub enum LimitExit {
     /// The run ends.
     #[default]
     End,
-    /// The last request that the limits allow is made without tools, with a note that asks the model to answer with what
-    /// it has. The run ends after it, for the same reason as with [`End`](Self::End).
+    /// The last request that the limits allow forbids calls of tools, and a note asks the model to answer with what it
+    /// has. The run ends after it, for the same reason as with [`End`](Self::End).
     ///
     /// - Of model calls, a sub-agent leaves one for each agent above it.
     /// - Of tokens and cost, the last request is made when what is left does not allow two requests like the one
@@ -144,7 +144,7 @@ impl Budget {
         self
     }
 
-    /// Returns whether nothing is limited.
+    /// Returns whether nothing is set.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }

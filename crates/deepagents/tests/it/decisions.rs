@@ -11,8 +11,8 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{
-    ActionRequest, Decision, DecisionAuthor, DeepAgent, DeepAgentBuilder, EventKind, InterruptOn, InterruptPolicy,
-    MemoryJournal, RunInput,
+    ActionRequest, Decision, DecisionAuthor, DecisionRecord, DeepAgent, DeepAgentBuilder, EventKind, InterruptOn,
+    InterruptPolicy, MemoryJournal, RunInput,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
@@ -155,6 +155,37 @@ async fn a_question_about_an_agent_instruction_file_names_the_protected_place() 
     let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).backend(files).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(waiting.action_requests()[0].rule.as_deref(), Some("protected place: /AGENTS.md"));
+}
+
+#[tokio::test]
+async fn what_a_rule_decided_about_a_call_does_not_open_a_protected_place() {
+    let remembered = DecisionAuthor::RememberedRule { text: "every write_file".to_owned() };
+    for (author, is_enough) in [(None, true), (Some(DecisionAuthor::Person), true), (Some(remembered), false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let agents = folder.path().join("AGENTS.md");
+        let model = ScriptedModel::new([Turn::calls([write("/AGENTS.md")]), Turn::text("End.")]);
+        let agent = DeepAgent::builder()
+            .model(model)
+            .journal(MemoryJournal::new())
+            .backend(LocalBackend::open(folder.path()).unwrap())
+            .interrupt_on(InterruptPolicy::new().before("write_file", InterruptOn::any()))
+            .build()
+            .unwrap();
+        let question = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap().action_requests().remove(0);
+        let decided = match author {
+            Some(author) => DecisionRecord::new(Decision::Approve, author),
+            None => Decision::Approve.into(),
+        };
+        let outcome = agent.invoke(RunInput::resume("t").decide(question.id, decided)).await.unwrap();
+        assert_eq!(agents.exists(), is_enough);
+        if is_enough {
+            continue;
+        }
+        let question = outcome.action_requests().remove(0);
+        assert_eq!(question.rule.as_deref(), Some("protected place: /AGENTS.md"));
+        agent.invoke(RunInput::resume("t").decide(question.id, Decision::Approve)).await.unwrap();
+        assert!(agents.exists(), "a person agreed");
+    }
 }
 
 fn about(tool: &str, args: Value) -> ActionRequest {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind};
+use deepagents_core::interrupt::{ActionRequests, ActionReview, Decision, DecisionAuthor, DecisionKind};
 use deepagents_core::tool::{ToolContext, ToolError};
 use deepagents_fs::permissions::AccessMode;
 use deepagents_fs::{Backend, FsError, VPath};
@@ -28,7 +28,8 @@ impl Target {
         Self::all_approved(std::slice::from_ref(self), cx)
     }
 
-    /// Asks once for the approval of all changes that need it.
+    /// Asks once for the approval of all changes that need it. What a rule or a mode has decided about the call is no
+    /// approval: a person may have allowed all writes with another file in mind.
     pub(super) fn all_approved(targets: &[Self], cx: &ToolContext) -> Result<(), ToolError> {
         let asks: Vec<&Self> = targets.iter().filter(|target| target.asks).collect();
         let all = |name: fn(&Self) -> &VPath| {
@@ -36,7 +37,7 @@ impl Target {
         };
         let path = all(|target| &target.path);
         let decided = cx.state().get::<ActionRequests>().and_then(|asked| asked.get(&cx.call_id().to_string()));
-        if asks.is_empty() || decided.is_some_and(|review| review.decision.is_some()) {
+        if asks.is_empty() || decided.is_some_and(is_decided_by_person) {
             return Ok(());
         }
         if cx.thread().is_none() && cx.path().is_empty() {
@@ -54,6 +55,10 @@ impl Target {
             _ => Err(failed(format!("{path} may not be changed: a person was asked and refused"))),
         }
     }
+}
+
+fn is_decided_by_person(review: &ActionReview) -> bool {
+    review.decision.as_ref().is_some_and(|decided| matches!(decided.author, None | Some(DecisionAuthor::Person)))
 }
 
 impl Filesystem {
