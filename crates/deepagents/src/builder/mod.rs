@@ -2,11 +2,13 @@
 
 mod asked;
 mod assemble;
+mod below;
 mod checks;
 mod compact;
 mod inherit;
 mod options;
 mod order;
+mod position;
 mod stack;
 mod sub_agents;
 
@@ -42,6 +44,7 @@ use crate::shared::Shared;
 use crate::subagents::RemoteAccess;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
 use crate::workspace::Workspace;
+use position::Position;
 
 /// An agent with the standard stack. It dereferences to [`Agent`], which provides [`run`](Agent::run),
 /// [`invoke`](Agent::invoke), [`resume`](Agent::resume), [`state`](Agent::state), [`history`](Agent::history),
@@ -165,26 +168,13 @@ pub struct DeepAgentBuilder {
     #[cfg(feature = "remote")]
     remote: RemoteAccess,
     no_general_purpose: bool,
-    /// Whether `general-purpose` is the standard sub-agent, which others of that name may replace.
-    gives_way: bool,
     background: bool,
     background_limits: BackgroundLimits,
-    is_sub_agent: bool,
-    /// Whether it has no sub-agents of its own, whatever its skills define.
-    is_leaf: bool,
     limits: DelegationLimits,
     task_description: Option<String>,
     delegation_prompt: Option<Arc<str>>,
     sub_agent_defaults: SubAgentDefaults,
     named_backends: BTreeMap<String, Shared<dyn Backend>>,
-    /// Rules in addition to `permissions` that a sub-agent cannot drop; its own sub-agents inherit them.
-    bounds: Vec<Permissions>,
-    /// Whether it comes from a file or a skill; it and its descendants are allowed no more than the parent agent.
-    is_bound: bool,
-    /// The only tools that it may have, if its spec restricts them.
-    only_tools: Option<Vec<String>>,
-    /// The number of agents above it.
-    depth: usize,
     own: Vec<Arc<dyn DynMiddleware>>,
     /// Middlewares that sub-agents have too.
     shared: Vec<Arc<dyn DynMiddleware>>,
@@ -193,6 +183,7 @@ pub struct DeepAgentBuilder {
     without: Vec<String>,
     tools: Vec<Arc<dyn DynTool>>,
     options: AgentOptions,
+    position: Position,
 }
 
 impl DeepAgent {
