@@ -1,6 +1,7 @@
 //! The workers behind sub-agents.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::message::{Block, Message, MessageOp};
@@ -10,6 +11,7 @@ use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;
 
 use super::{Mode, result_text};
+use crate::middleware::subagents::RunConcurrency;
 
 /// A worker to which tasks can be delegated: a built agent ([`AgentSubAgent`]), a closure
 /// ([`sub_agent_fn`](super::sub_agent_fn)), or your own type.
@@ -90,6 +92,9 @@ impl<S: SubAgent> DynSubAgent for S {
 /// The maximum depth of delegation that the agents above allow, counted from the main agent.
 pub(crate) struct Depth(pub(crate) usize);
 
+/// The limit on the sub-agents of the whole run that work at once.
+pub(crate) struct Concurrency(pub(crate) Arc<RunConcurrency>);
+
 /// A task for a sub-agent.
 ///
 /// ```
@@ -106,12 +111,19 @@ pub struct SubAgentTask {
     pub description: String,
     /// The maximum depth of delegation, counted from the main agent.
     depth: usize,
+    /// The limit on the sub-agents of the run that work at once, if it has one.
+    concurrency: Option<Arc<RunConcurrency>>,
     conversation: Option<String>,
 }
 
 impl SubAgentTask {
     pub(crate) fn new(description: String, depth: usize) -> Self {
-        Self { description, depth, conversation: None }
+        Self { description, depth, concurrency: None, conversation: None }
+    }
+
+    /// Sets the limit on the sub-agents of the run that work at once.
+    pub(crate) fn in_run(self, concurrency: Arc<RunConcurrency>) -> Self {
+        Self { concurrency: Some(concurrency), ..self }
     }
 
     #[cfg(feature = "remote")]
@@ -233,7 +245,8 @@ impl AgentSubAgent {
                 (state, RunInput::messages(shared.into_iter().chain([task])))
             }
         };
-        Ok((state, input.with(Depth(work.depth))))
+        let input = input.with(Depth(work.depth));
+        Ok((state, work.concurrency.iter().cloned().map(Concurrency).fold(input, RunInput::with)))
     }
 }
 

@@ -34,7 +34,7 @@ pub use server::{Headers, ServerProtocol};
 pub use spec::{Mode, SubAgentSpec};
 pub use summarization::SummarizationSpec;
 
-pub(crate) use agent::Depth;
+pub(crate) use agent::{Concurrency, Depth};
 pub(crate) use read::{MAX_NAME, read};
 pub(crate) use registry::{ListingTool, Registry};
 pub(crate) use result::result_text;

@@ -46,6 +46,7 @@ mod seeds;
 mod shell_session;
 mod skills;
 mod subagents;
+mod subagents_concurrency;
 mod subagents_edges;
 mod summarization;
 mod todos;

@@ -1,5 +1,6 @@
 //! Delegation: the tool `task` delegates work to sub-agents.
 
+mod concurrency;
 mod files;
 mod task;
 
@@ -14,14 +15,15 @@ use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 
 use crate::channels::AgentsMetadata;
 use crate::subagents::{DynSubAgent, ListingTool, Registry};
+use concurrency::RunLimits;
 use task::{TASK, TaskTool};
 
 pub use files::AgentSource;
 
+pub(crate) use concurrency::RunConcurrency;
 pub(crate) use files::{AgentFiles, define, definition_file};
 
 /// The name of the sub-agent that exists by default.
@@ -65,7 +67,8 @@ pub struct SubAgents {
 pub struct DelegationLimits {
     /// The maximum depth of delegation; 1 means that sub-agents of the main agent may not delegate.
     pub depth: usize,
-    /// The maximum number of sub-agents of one agent object that run concurrently, in all its runs; further ones wait.
+    /// The maximum number of sub-agents that run concurrently in a run, at each depth; further ones wait. A run of a
+    /// main agent thus has at most `depth` times as many at work. Runs do not wait for each other.
     pub at_once: usize,
 }
 
@@ -96,9 +99,12 @@ impl SubAgents {
         if limits.at_once == 0 {
             return Err(BuildError::Option("`at_once` must be at least 1".to_owned()));
         }
-        let permits = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
         let listing = ListingTool::new(TASK, include_str!("../../prompts/task.md"), registry.given());
-        Ok(Self { tool: Arc::new(TaskTool { registry, limits, permits, listing }), files, system_prompt: None })
+        Ok(Self {
+            tool: Arc::new(TaskTool { registry, limits, runs: RunLimits::default(), listing }),
+            files,
+            system_prompt: None,
+        })
     }
 
     /// Replaces the description of the tool `task`; `{available_agents}` in it becomes the list of sub-agents.

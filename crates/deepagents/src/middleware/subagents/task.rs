@@ -5,10 +5,10 @@ use std::sync::Arc;
 use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use super::DelegationLimits;
-use crate::subagents::{Depth, ListingTool, Registry, SubAgentTask};
+use super::concurrency::RunLimits;
+use crate::subagents::{Concurrency, Depth, ListingTool, Registry, SubAgentTask};
 
 /// The name of the tool.
 pub(super) const TASK: &str = "task";
@@ -16,8 +16,8 @@ pub(super) const TASK: &str = "task";
 pub(super) struct TaskTool {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: DelegationLimits,
-    /// Permits for the sub-agents that may run concurrently.
-    pub(super) permits: Semaphore,
+    /// How many sub-agents of each run work at once.
+    pub(super) runs: RunLimits,
     /// Its description for the model.
     pub(super) listing: ListingTool,
 }
@@ -59,7 +59,12 @@ impl Tool for TaskTool {
                 "Error: delegation may go {depth} deep and no deeper; do this work yourself."
             )));
         }
-        let _permit = self.permits.acquire().await?;
-        Ok(agent.run(SubAgentTask::new(args.description, depth), cx).await?.output)
+        let own = self.runs.of(cx.run_id(), self.limits.at_once);
+        let of_run = cx.extension::<Concurrency>().map_or_else(|| own.clone(), |above| above.0.clone());
+        let level = cx.path().len();
+        let _own_place = if own.is_below(&of_run) { Some(own.enter(level).await?) } else { None };
+        let _place = of_run.enter(level).await?;
+        let task = SubAgentTask::new(args.description, depth).in_run(of_run);
+        Ok(agent.run(task, cx).await?.output)
     }
 }
