@@ -25,6 +25,8 @@ impl Agent {
             ids: definition.ids.clone(),
             clock: definition.clock.clone(),
             max_model_calls: definition.max_model_calls,
+            process: definition.process.clone(),
+            stack: definition.stack.clone(),
         })
     }
 

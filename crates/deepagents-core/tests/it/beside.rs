@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::agent::{Agent, AgentDefinition, BackgroundError, BackgroundTask, NewTask};
+use deepagents_core::agent::{Agent, AgentDefinition, BackgroundError, BackgroundTask, NewTask, ThreadAccess};
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::Subscribe;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
@@ -118,6 +118,21 @@ async fn a_background_agent_waits_on_its_own_thread_and_a_host_can_answer_it() {
     // The scripted model of this process starts from its beginning, where the calls come first.
     assert_eq!(outcome.stop, FinishReason::Interrupted);
     assert_eq!(notes.list(), ["approve 2", "reject 1"]);
+}
+
+#[tokio::test]
+async fn threads_opened_with_or_without_an_agent_tell_how_a_background_agent_ended() {
+    let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
+    let agent = starting(&sends(&notes), &journal, nothing());
+    waiting(&agent).await;
+    let without = ThreadAccess::new(journal.clone(), State::default().schema().clone());
+    for (threads, questions) in [(agent.threads().unwrap(), 2), (without, 0)] {
+        let task = threads.background("t").await.unwrap().pop().unwrap();
+        let outcome = task.outcome().await.unwrap();
+        assert_eq!((outcome.stop.clone(), outcome.messages().len()), (FinishReason::Interrupted, 2));
+        // The questions are in a channel that only agents have.
+        assert_eq!(outcome.action_requests().len(), questions);
+    }
 }
 
 #[tokio::test]

@@ -73,7 +73,9 @@ impl Agent {
 }
 
 impl ThreadAccess {
-    /// Lists the background agents of a thread in order of creation, whichever process runs them.
+    /// Lists the background agents of a thread in order of creation, whichever process runs them. The state of an
+    /// [outcome](BackgroundTask::outcome) is seen with the channels of the task's agent if these are the threads of an
+    /// [agent](Agent::threads), and otherwise with those that were [given](Self::new).
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
@@ -83,6 +85,9 @@ impl ThreadAccess {
             journal: Some(journal.clone()),
             schema: self.schema.clone(),
             clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            process: self.process.clone(),
+            stack: self.stack.clone(),
             ..AgentDefinition::default()
         };
         let tasks = BackgroundTasks { agent: Arc::new(definition), journal, parent: thread.to_owned(), run: None };

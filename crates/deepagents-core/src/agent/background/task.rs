@@ -117,6 +117,8 @@ impl BackgroundTask {
         let agent = match &self.tasks.run {
             // The conversation's own agent and state are at hand.
             Some(cx) => above.stack.iter().find_map(|known| known.background_agent(&self.agent, cx.state())),
+            // Threads that were opened without an agent: nothing knows the task's.
+            None if above.stack.is_empty() => None,
             None => agent_of(above, &self.thread).await?,
         };
         Ok(agent.map_or_else(|| above.schema.clone(), |agent| agent.schema.clone()))

@@ -11,7 +11,10 @@ use crate::context::MAX_MODEL_CALLS;
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::Result;
 use crate::ids::{CallId, LogPosition};
-use crate::journal::{self, Checkpoint, Claim, Journal, Lease, RetentionPolicy, SubAgentInfo, ThreadUsage};
+use crate::journal::{
+    self, Checkpoint, Claim, Journal, Lease, ProcessIdentity, RetentionPolicy, SubAgentInfo, ThreadUsage,
+};
+use crate::middleware::DynMiddleware;
 use crate::state::{Schema, State};
 pub use rewind::{RewindPlan, RewindResult};
 
@@ -39,6 +42,10 @@ pub struct ThreadAccess {
     pub(super) ids: Arc<dyn Ids>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) max_model_calls: u32,
+    /// Tells owners of threads that are gone from slow ones.
+    pub(super) process: Option<Arc<dyn ProcessIdentity>>,
+    /// The agent's middlewares, which know the agents of background threads; none without an agent.
+    pub(super) stack: Arc<[Arc<dyn DynMiddleware>]>,
 }
 
 impl ThreadAccess {
@@ -47,7 +54,15 @@ impl ThreadAccess {
     /// Changes get random ids and times from the system clock.
     pub fn new(journal: impl Journal, schema: Arc<Schema>) -> Self {
         let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
-        Self { journal: Arc::new(journal), schema, ids, clock, max_model_calls: MAX_MODEL_CALLS }
+        Self {
+            journal: Arc::new(journal),
+            schema,
+            ids,
+            clock,
+            max_model_calls: MAX_MODEL_CALLS,
+            process: None,
+            stack: Arc::from([]),
+        }
     }
 
     /// Returns the journal.
