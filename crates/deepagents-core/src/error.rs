@@ -129,6 +129,11 @@ impl Error {
         }
     }
 
+    /// Creates the error of third-party code that panicked.
+    pub(crate) fn panicked(panic: &str) -> Self {
+        Self::other(format!("it panicked: {panic}"))
+    }
+
     /// Names the hook of a middleware that failed.
     pub(crate) fn in_hook(self, middleware: &str, hook: &'static str) -> Self {
         Self::Hook { middleware: middleware.to_owned(), hook, source: Box::new(self) }

@@ -11,6 +11,7 @@ use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, NoModel, ProviderTool, SystemBlock, ToolSpec};
+use crate::panics::caught;
 use crate::state::{Schema, State};
 use crate::store::Store;
 use crate::structured::ResponseFormat;
@@ -73,7 +74,9 @@ impl AgentDefinition {
         receive: impl Fn(&dyn DynMiddleware, T) -> Result<T>,
     ) -> Result<T> {
         self.stack.iter().try_fold(given, |given, middleware| {
-            receive(&**middleware, given).map_err(|error| error.in_hook(middleware.name(), hook))
+            let received =
+                caught(|| receive(&**middleware, given)).unwrap_or_else(|panic| Err(Error::panicked(&panic)));
+            received.map_err(|error| error.in_hook(middleware.name(), hook))
         })
     }
 

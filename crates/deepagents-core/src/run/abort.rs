@@ -53,7 +53,7 @@ impl Driver {
 
     /// Awaits third-party code. A panic in it fails the run like any other error.
     pub(super) async fn guard_foreign<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Result<T>, Halt> {
-        let panicked = |panic| Err(Error::other(format!("it panicked: {panic}")));
+        let panicked = |panic: String| Err(Error::panicked(&panic));
         self.guard(caught_async(work).map(|done| done.unwrap_or_else(panicked))).await
     }
 

@@ -41,6 +41,7 @@ mod message_rules;
 mod model_troubles;
 mod offered_tools;
 mod outages;
+mod panicking_hooks;
 mod parallel_tools;
 mod steering;
 mod storable;

@@ -100,7 +100,11 @@ impl Turn {
 }
 
 impl Driver {
-    pub(super) fn plan(&self, turn: u32) -> Turn {
+    /// Plans the open calls.
+    ///
+    /// # Errors
+    /// Returns an error if a middleware panics.
+    pub(super) fn plan(&self, turn: u32) -> Result<Turn> {
         let tools = self.tools_on_offer();
         let mut calls: Vec<Planned> = Vec::new();
         let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
@@ -112,7 +116,7 @@ impl Driver {
             let mut waits_for = HashSet::new();
             let mut repeatable = false;
             let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
-            let changed = self.put_in_place(&id, &call);
+            let changed = self.put_in_place(&id, &call)?;
             let made = changed.as_ref().map_or(tool.as_ref(), |(name, _)| tools.get(name));
             if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
                 let args = changed.as_ref().map_or(&call.args, |(_, args)| args);
@@ -127,7 +131,7 @@ impl Driver {
             let state = if self.is_asking(&id) { Progress::Interrupted } else { Progress::Pending };
             calls.push(Planned { id, call, changed, tool, repeatable, begun: false, waits_for, state });
         }
-        Turn {
+        Ok(Turn {
             calls,
             running: JoinSet::new(),
             by_task: HashMap::new(),
@@ -137,7 +141,7 @@ impl Driver {
             has_structured: false,
             spent: None,
             failed: None,
-        }
+        })
     }
 
     /// Restores what an earlier process had finished of the turn.

@@ -12,13 +12,14 @@ use serde_json::Value;
 use super::abort::{Break, Halt};
 use super::driver::Driver;
 use crate::context::{AbandonGuard, Context, RunControl};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::journal::Record;
 use crate::machine::{LimitExit, Open};
 use crate::message::{PendingCall, ToolCall};
 use crate::middleware::{ToolNext, ToolRequest};
+use crate::panics::caught;
 use crate::status::FinishReason;
 use crate::tool::{CallInfo, ToolContext};
 use batch::{Progress, Running, Turn};
@@ -31,8 +32,8 @@ impl Driver {
             return Err(if self.is_halted() { Break::Halt(Halt(self.halted().await)) } else { Break::Wait });
         }
         self.offer_tools_once().await?;
+        let mut calls = self.plan(turn)?;
         let open = std::mem::take(&mut self.open);
-        let mut calls = self.plan(turn);
         self.restore_turn(&mut calls, &open);
         let mut ended = self.run_calls(&mut calls, &open).await;
         let why = match &ended {
@@ -163,16 +164,22 @@ impl Driver {
     }
 
     /// Returns the tool name and arguments that a person, or otherwise middlewares, put in place of a call.
-    fn put_in_place(&self, id: &CallId, call: &PendingCall) -> Option<(String, Value)> {
+    ///
+    /// # Errors
+    /// Returns an error if a middleware panics.
+    fn put_in_place(&self, id: &CallId, call: &PendingCall) -> Result<Option<(String, Value)>> {
         if let Some(edited) = self.edited(id) {
-            return Some((edited.name.clone(), edited.args.clone()));
+            return Ok(Some((edited.name.clone(), edited.args.clone())));
         }
-        let PendingCall::Valid(call) = call else { return None };
+        let PendingCall::Valid(call) = call else { return Ok(None) };
         let cx = Context::at(&self.shared, &self.state, id.turn);
-        let changed = self.shared.agent.stack.iter().fold(None, |changed: Option<ToolCall>, middleware| {
-            let args = middleware.planned_args(id, changed.as_ref().unwrap_or(call), &cx);
-            args.map(|args| ToolCall { args, ..call.clone() }).or(changed)
-        });
-        changed.filter(|changed| changed.args != call.args).map(|changed| (changed.name, changed.args))
+        let mut changed: Option<ToolCall> = None;
+        for middleware in self.shared.agent.stack.iter() {
+            let args = caught(|| middleware.planned_args(id, changed.as_ref().unwrap_or(call), &cx))
+                .map_err(|panic| Error::panicked(&panic).in_hook(middleware.name(), "planned_args"))?;
+            changed = args.map(|args| ToolCall { args, ..call.clone() }).or(changed);
+        }
+        let changed = changed.filter(|changed| changed.args != call.args);
+        Ok(changed.map(|changed| (changed.name, changed.args)))
     }
 }
