@@ -213,7 +213,7 @@ impl ContextBuilder {
     /// ```
     pub fn build_with_events(self) -> (Context, EventStream) {
         let run = self.run_or_new();
-        let (emitter, hub, _control) = Emitter::new(run.clone(), self.agent.clock.clone(), None);
+        let (emitter, hub, _control) = Emitter::new(run.clone(), self.agent.clock.clone(), None, false);
         let events = hub.subscribe(Subscribe::Start);
         (self.with_emitter(run, emitter), events)
     }

@@ -40,13 +40,15 @@ struct Order {
 }
 
 impl Emitter {
-    /// Creates an emitter, with the hub and the control that the run's handles need.
+    /// Creates an emitter, with the hub and the control that the run's handles need. `recent_only` drops old durable
+    /// events.
     pub(crate) fn new(
         run: RunId,
         clock: Arc<dyn Clock>,
         observer: Option<Arc<dyn RunObserver>>,
+        recent_only: bool,
     ) -> (Self, Arc<EventHub>, Arc<RunControl>) {
-        let hub = Arc::new(EventHub::new(run.clone(), clock));
+        let hub = Arc::new(EventHub::new(run.clone(), clock, recent_only));
         let control: Arc<RunControl> = Arc::default();
         let out = Out { hub: hub.clone(), control: control.clone(), observer, order: Mutex::default() };
         (Self { run, out: Some(Arc::new(out)) }, hub, control)
@@ -55,6 +57,11 @@ impl Emitter {
     /// Creates an emitter that discards all events.
     pub(crate) fn silent(run: RunId) -> Self {
         Self { run, out: None }
+    }
+
+    /// Returns whether old durable events are dropped.
+    pub(crate) fn is_recent_only(&self) -> bool {
+        self.out.as_ref().is_some_and(|out| out.hub.is_recent_only())
     }
 
     pub(crate) fn is_silent(&self) -> bool {

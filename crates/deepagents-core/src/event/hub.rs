@@ -13,7 +13,8 @@ use crate::ids::RunId;
 use crate::panics::lock;
 use crate::state::State;
 
-/// Number of events buffered for lagging subscribers. Older events come from the log of durable events.
+/// Number of events buffered for lagging subscribers. Older events come from the log of durable events, which is as long
+/// at most if a run keeps recent events only.
 const MAX_BUFFERED_EVENTS: usize = 1_024;
 
 /// The events of a run. Sending never waits: events go into a ring buffer that each subscriber reads at its own
@@ -22,14 +23,16 @@ pub(crate) struct EventHub {
     run: RunId,
     clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
+    /// Whether old durable events are dropped.
+    recent_only: bool,
     /// Whether the run has started: it has loaded its thread, or has ended.
     started: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// The durable events, in order. They stay in memory as long as a handle of the run exists.
-    log: Vec<Arc<Event>>,
+    /// The durable events, in order. They stay in memory as long as a handle of the run exists, or only the latest do.
+    log: VecDeque<Arc<Event>>,
     /// The latest events. Empty while there are no subscribers.
     ring: VecDeque<Arc<Event>>,
     /// The sequence number of the next event.
@@ -53,12 +56,17 @@ pub(super) enum Delivery {
 }
 
 impl EventHub {
-    pub(crate) fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
-        Self { run, clock, inner: Mutex::default(), started: watch::Sender::new(false) }
+    pub(crate) fn new(run: RunId, clock: Arc<dyn Clock>, recent_only: bool) -> Self {
+        Self { run, clock, inner: Mutex::default(), recent_only, started: watch::Sender::new(false) }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Returns whether old durable events are dropped.
+    pub(crate) fn is_recent_only(&self) -> bool {
+        self.recent_only
     }
 
     pub(super) fn run(&self) -> &Arc<str> {
@@ -80,7 +88,10 @@ impl EventHub {
                 inner.next = event.seq + 1;
                 inner.closed |= event.kind.is_end();
                 if event.kind.is_durable() {
-                    inner.log.push(event.clone());
+                    if self.recent_only && inner.log.len() == MAX_BUFFERED_EVENTS {
+                        inner.log.pop_front();
+                    }
+                    inner.log.push_back(event.clone());
                 }
                 if inner.subscribers.is_empty() {
                     continue;

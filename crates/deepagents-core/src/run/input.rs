@@ -53,6 +53,8 @@ pub struct RunInput {
     pub(crate) canceller: Option<CancellationToken>,
     /// Metadata to set once the run owns the thread.
     pub(crate) note: Map<String, Value>,
+    /// Whether the run drops old durable events.
+    pub(crate) recent_events: bool,
 }
 
 impl RunInput {
@@ -272,6 +274,24 @@ impl RunInput {
     #[must_use]
     pub fn with_extensions_of(mut self, cx: &Context) -> Self {
         self.extensions = self.extensions.over(&cx.shared.extensions);
+        self
+    }
+
+    /// Makes the run keep only its last 1,024 [durable](crate::event::EventKind::is_durable) events in memory. A
+    /// subscriber that comes later or lags further is told how many it missed by an
+    /// [`EventKind::Lagged`](crate::event::EventKind::Lagged), and can read them in the log of the thread. Without this,
+    /// a run keeps all its durable events, and with them a copy of each result, as long as a handle of it exists.
+    ///
+    /// This is for long runs whose readers go by the log, such as those of a server. It applies to background agents of
+    /// the run too.
+    ///
+    /// ```
+    /// # use deepagents_core::run::RunInput;
+    /// let input = RunInput::new("Watch the site until midnight.").thread("t1").recent_events_only();
+    /// ```
+    #[must_use]
+    pub fn recent_events_only(mut self) -> Self {
+        self.recent_events = true;
         self
     }
 

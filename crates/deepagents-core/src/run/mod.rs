@@ -100,7 +100,9 @@ impl Run {
         ended: impl FnOnce() + Send + 'static,
     ) -> (Self, RunTask) {
         let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
-        let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
+        let recent_only = input.recent_events || above.is_some_and(|above| above.shared.events.is_recent_only());
+        let (emitter, hub, control) =
+            Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone(), recent_only);
         let cancel = input.cancel_token();
         let (report, result) = watch::channel(None);
         let handle = RunHandle {

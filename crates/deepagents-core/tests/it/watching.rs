@@ -278,3 +278,21 @@ async fn a_panicking_run_reports_the_panic_and_ends() {
     );
     assert!(handle.outcome().await.unwrap_err().to_string().contains("a bug in a maker of ids"));
 }
+
+#[tokio::test]
+async fn a_run_that_keeps_recent_events_only_says_how_many_a_late_subscriber_missed() {
+    let calls = || Turn::calls((0..600).map(|n| ("echo", json!({"n": n}))));
+    let agent = || agent(ScriptedModel::new([calls(), Turn::text("done")])).tool(echo()).build().unwrap();
+    let run = agent().run(RunInput::new("go").recent_events_only()).detach();
+    run.outcome().await.unwrap();
+    let late = collect(run.subscribe(Subscribe::Start)).await;
+    assert_without_gaps(&late, 0);
+    assert!(matches!(late[0].kind, EventKind::Lagged { dropped } if dropped > 100), "{:?}", late[0]);
+    assert_eq!(durable(&late).len(), 1_024);
+    assert!(late.last().unwrap().kind.is_end());
+    // By default, none is missed.
+    let run = agent().run("go").detach();
+    run.outcome().await.unwrap();
+    let all = collect(run.subscribe(Subscribe::Start)).await;
+    assert!(durable(&all).len() > 1_200 && matches!(all[0].kind, EventKind::RunStarted { .. }));
+}

@@ -31,7 +31,9 @@ pub(super) async fn work(
     let create = &record.kwargs;
     let is_new = !begun && create.input.is_some() && create.resume().is_none();
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref(), is_new)?;
-    let mut input = input.lease(app.lease).with(ServedRun::of(record)).note(served.note.clone());
+    // Readers go by the log, so old events need not be kept for them.
+    let input = input.lease(app.lease).with(ServedRun::of(record)).recent_events_only();
+    let mut input = input.note(served.note.clone());
     if let Some(stops) = stops {
         input = input.observer(stops);
     }
