@@ -56,7 +56,8 @@ pub struct ModelConfig {
     pub hook: Option<Arc<dyn CallHook>>,
     /// Catalogue of model facts to use instead of the built-in one.
     pub catalogue: Option<Arc<Catalogue>>,
-    /// Connection pool shared by models; a [`Registry`](crate::Registry) gives all its models one pool.
+    /// Connection pool shared by models. A [`Registry`](crate::Registry) gives all its models one pool, except those whose
+    /// configuration has one made with [`ClientPool::with_max_requests`].
     pub pool: ClientPool,
 }
 
@@ -84,7 +85,7 @@ impl ModelConfig {
             text_tool_calls: self.text_tool_calls.or(base.text_tool_calls),
             hook: self.hook.or_else(|| base.hook.clone()),
             catalogue: self.catalogue.or_else(|| base.catalogue.clone()),
-            pool: base.pool.clone(),
+            pool: if self.pool.is_default() { base.pool.clone() } else { self.pool },
         }
     }
 

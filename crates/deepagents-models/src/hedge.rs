@@ -6,7 +6,7 @@ use std::time::Duration;
 use deepagents_core::forward_model;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price};
 use futures_core::stream::BoxStream;
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::sleep;
 
@@ -19,7 +19,8 @@ type Events = BoxStream<'static, Result<ModelEvent, ModelError>>;
 ///
 /// The cost of the cancelled call is not counted, as its provider never reports it. An answer is charged at the price
 /// of the model that gave it; the price in the [profile](ChatModel::profile) is the higher one, and unknown if one is.
-/// If the first call fails before the second one starts, the whole call fails; after that, the other call decides.
+/// If the first call fails before the second one starts, the whole call fails; after that, the other call decides. Time
+/// that the first call waits to be retried does not count if the second one would go to the same server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,14 +52,81 @@ impl Hedged {
         Self { second, ..self }
     }
 
+    /// Returns the events of the call that responds first.
     async fn race(self, request: ModelRequest) -> Events {
         let second = request_for(&*self.second, &*self.first, &request);
-        let one = begin(&self.first, request).boxed();
-        let one = match futures_util::future::select(one, sleep(self.after).boxed()).await {
-            Either::Left((begun, _)) => return begun.events(),
-            Either::Right(((), one)) => one,
+        let one_server =
+            self.first.server().is_some_and(|server| self.second.server().is_some_and(|two| two == server));
+        let race = Race {
+            price: self.first.profile().price,
+            first: self.first.stream(request),
+            second: (self.second, second),
+            timer: sleep(self.after).boxed(),
+            after: self.after,
+            one_server,
         };
-        let two = begin(&self.second, second).boxed();
+        stream::unfold(Phase::First(Box::new(race)), Phase::next).boxed()
+    }
+}
+
+/// A first call that has not started to respond.
+struct Race {
+    first: Events,
+    price: Option<Price>,
+    second: (Arc<dyn ChatModel>, ModelRequest),
+    timer: BoxFuture<'static, ()>,
+    after: Duration,
+    /// Whether both calls go to one server, which then holds back both.
+    one_server: bool,
+}
+
+enum Phase {
+    First(Box<Race>),
+    Rest(Events),
+}
+
+impl Phase {
+    /// Returns the next event. A wait of the first call is reported when it begins: it must not look like a slow model.
+    async fn next(self) -> Option<(Result<ModelEvent, ModelError>, Self)> {
+        let mut race = match self {
+            Self::First(race) => race,
+            Self::Rest(mut events) => return Some((events.next().await?, Self::Rest(events))),
+        };
+        let event = match futures_util::future::select(race.first.next(), &mut race.timer).await {
+            Either::Left((event, _)) => Some(event),
+            Either::Right(_) => None,
+        };
+        match event {
+            Some(Some(Ok(ModelEvent::Retry { error, after }))) => {
+                if race.one_server {
+                    race.timer = sleep(after.saturating_add(race.after)).boxed();
+                }
+                Some((Ok(ModelEvent::Retry { error, after }), Self::First(race)))
+            }
+            Some(event) => {
+                let started = StartedCall {
+                    received: event.into_iter().collect(),
+                    rest: race.first,
+                    failed: false,
+                    price: race.price,
+                };
+                let mut events = started.events();
+                Some((events.next().await?, Self::Rest(events)))
+            }
+            None => {
+                let mut events = race.both().await;
+                Some((events.next().await?, Self::Rest(events)))
+            }
+        }
+    }
+}
+
+impl Race {
+    /// Makes the second call. Returns the events of the call that starts to respond, or of the other one if it fails.
+    async fn both(self) -> Events {
+        let (second, request) = self.second;
+        let one = begin(self.first, self.price).boxed();
+        let two = begin(second.stream(request), second.profile().price).boxed();
         let (begun, other) = futures_util::future::select(one, two).await.factor_first();
         match begun.failed {
             false => begun.events(),
@@ -92,9 +160,8 @@ impl StartedCall {
     }
 }
 
-/// Calls a model and reads up to the first piece of its response, skipping void attempts.
-async fn begin(model: &dyn ChatModel, request: ModelRequest) -> StartedCall {
-    let (mut events, price) = (model.stream(request), model.profile().price);
+/// Reads a call up to the first piece of its response, skipping void attempts.
+async fn begin(mut events: Events, price: Option<Price>) -> StartedCall {
     let mut received = Vec::new();
     loop {
         let event = events.next().await;

@@ -27,8 +27,9 @@ pub enum ModelError {
     /// The API key is missing, wrong or lacks permission.
     #[error("not authorised: {0}")]
     Auth(ErrorInfo),
-    /// The request is invalid; retrying does not help.
-    #[error("the provider refused the request: {0}")]
+    /// The request is invalid; retrying does not help. The provider refused it, or it was never sent: see
+    /// [`is_own_refusal`](ModelError::is_own_refusal).
+    #[error("{}: {info}", refusal(.0), info = .0)]
     #[serde(rename = "invalid_request")]
     Invalid(ErrorInfo),
     /// The connection failed or timed out.
@@ -40,6 +41,11 @@ pub enum ModelError {
     /// The answer could not be parsed.
     #[error("the answer could not be understood: {0}")]
     Protocol(ErrorInfo),
+}
+
+/// Returns who refused a request.
+fn refusal(info: &ErrorInfo) -> &'static str {
+    if info.is_from_provider() { "the provider refused the request" } else { "invalid request" }
 }
 
 /// Details of a failed model call.
@@ -59,6 +65,13 @@ pub struct ErrorInfo {
     /// The provider's request id, for support requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+}
+
+impl ErrorInfo {
+    /// Returns whether a provider reported the error: it then has a status or a code.
+    fn is_from_provider(&self) -> bool {
+        self.status.is_some() || self.code.is_some()
+    }
 }
 
 impl std::fmt::Display for ErrorInfo {
@@ -136,6 +149,19 @@ impl ModelError {
     /// Returns whether retrying the same request may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::RateLimited(_) | Self::Overloaded(_) | Self::Transport(_) | Self::Truncated(_))
+    }
+
+    /// Returns `true` if the request was refused here and not by the provider, which does not know of it or did not
+    /// answer as a model's API does: for example, if there is nothing to send.
+    ///
+    /// ```
+    /// use deepagents_core::model::{ErrorInfo, ModelError};
+    /// assert!(ModelError::invalid("there is nothing to send").is_own_refusal());
+    /// let refused = ErrorInfo { status: Some(400), ..ErrorInfo::from("unknown model") };
+    /// assert!(!ModelError::Invalid(refused).is_own_refusal());
+    /// ```
+    pub fn is_own_refusal(&self) -> bool {
+        matches!(self, Self::Invalid(info) if !info.is_from_provider())
     }
 
     /// Returns a stable name of the error class, for logs and wire formats.

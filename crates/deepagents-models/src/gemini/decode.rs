@@ -4,7 +4,7 @@ use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value};
 
-use super::parts::{SIGNATURE, asides, blocks};
+use super::parts::{SIGNATURE, asides, blocks, has_item_beside};
 use crate::args::InvalidArgs;
 use crate::blocks::{call, generated_id, has_calls};
 use crate::decoded::{Decoded, google_usage};
@@ -20,6 +20,8 @@ const ARGS: [&str; 5] = ["candidates", "content", "parts", "functionCall", "args
 pub(super) struct ContentDecoder {
     id: String,
     parts: Vec<Map<String, Value>>,
+    /// Number of blocks that the parts become beyond one each.
+    more_blocks: usize,
     /// Fields of the candidate other than its content; later ones replace earlier ones.
     candidate: Map<String, Value>,
     /// Reason the prompt was blocked, if it was.
@@ -83,7 +85,8 @@ impl ContentDecoder {
                 && last.get("thought") == part.get("thought")
         };
         let joins = words.is_some() && self.parts.last().is_some_and(joins);
-        let block = if joins { self.parts.len() - 1 } else { self.parts.len() };
+        let at = if joins { self.parts.len() - 1 } else { self.parts.len() };
+        let block = at + self.more_blocks;
         if let Some(words) = words.filter(|words| !words.is_empty()) {
             let delta = words.to_owned();
             out.push(match part.get("thought") {
@@ -93,7 +96,7 @@ impl ContentDecoder {
         }
         if let Some(call) = part.get("functionCall") {
             let [id, name] = ["id", "name"].map(|key| text(call.get(key)).to_owned());
-            let id = if id.is_empty() { generated_id(&self.id, block) } else { id };
+            let id = if id.is_empty() { generated_id(&self.id, at) } else { id };
             out.push(ModelEvent::ToolCall { block, id, name });
             let delta = call.get("args").filter(|args| !args.is_null()).map_or_else(|| "{}".into(), exact::text);
             out.push(ModelEvent::ToolArgs { block, delta });
@@ -105,7 +108,10 @@ impl ContentDecoder {
                     text.push_str(more);
                 }
             }
-            None => self.parts.push(part),
+            None => {
+                self.more_blocks += usize::from(has_item_beside(&part));
+                self.parts.push(part);
+            }
         }
     }
 }

@@ -74,6 +74,19 @@ pub(super) fn blocks(part: Map<String, Value>, id: impl FnOnce() -> String) -> V
     vec![provider_item(Value::Object(part))]
 }
 
+/// Returns whether [`blocks`] makes two blocks of a part: a medium, and an item with its other fields.
+pub(super) fn has_item_beside(part: &Map<String, Value>) -> bool {
+    let is_medium = !part.get("text").is_some_and(Value::is_string)
+        && !part.get("functionCall").is_some_and(Value::is_object)
+        && part.get("inlineData").is_some_and(is_medium);
+    is_medium && BESIDE.iter().any(|key| part.contains_key(*key))
+}
+
+/// Returns whether [`medium`] makes a medium of this.
+fn is_medium(data: &Value) -> bool {
+    ["mimeType", "data"].iter().all(|key| data.get(*key).is_some_and(Value::is_string))
+}
+
 fn tool_call(mut part: Map<String, Value>, generated: impl FnOnce() -> String) -> Block {
     let alone = part.len() == 1;
     let Some(Value::Object(call)) = part.get_mut("functionCall") else { return provider_item(Value::Object(part)) };

@@ -109,7 +109,10 @@ impl Call {
             };
             if let Err(error) = stepped {
                 let error = self.endpoint.redacted(error, self.credential.as_ref(), &self.headers);
-                match self.pause_after(&error) {
+                // What fails before there is a body has not reached the server, and would fail again.
+                let is_unsent = matches!(self.state, State::New(_));
+                let pause = if is_unsent { None } else { self.pause_after(&error) };
+                match pause {
                     Some(after) => self.back_off(error, after),
                     None => {
                         // Output before the error is void, so discard it and return the error.

@@ -50,6 +50,8 @@ pub struct ClientPool(Arc<Shared>);
 
 struct Shared {
     max_requests: usize,
+    /// Whether nobody has chosen its limit.
+    is_default: bool,
     /// With the system's certificates, which are read from files.
     tls: OnceCell<ClientConfig>,
     state: Mutex<State>,
@@ -65,7 +67,16 @@ impl ClientPool {
     /// Creates a pool that sends at most this many requests of models to a host at once, at least 1. Over HTTP/1.1, each
     /// needs a connection of its own, with some 37 kB of memory, a file descriptor and a port.
     pub fn with_max_requests(limit: usize) -> Self {
-        Self(Arc::new(Shared { max_requests: limit, tls: OnceCell::new(), state: Mutex::default() }))
+        Self::new(limit, false)
+    }
+
+    fn new(max_requests: usize, is_default: bool) -> Self {
+        Self(Arc::new(Shared { max_requests, is_default, tls: OnceCell::new(), state: Mutex::default() }))
+    }
+
+    /// Returns `true` if nobody has chosen its limit, so that a pool that was chosen is used instead.
+    pub(crate) fn is_default(&self) -> bool {
+        self.0.is_default
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,7 +125,7 @@ impl ClientPool {
 
 impl Default for ClientPool {
     fn default() -> Self {
-        Self::with_max_requests(MAX_REQUESTS)
+        Self::new(MAX_REQUESTS, true)
     }
 }
 

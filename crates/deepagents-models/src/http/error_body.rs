@@ -1,5 +1,6 @@
 //! Reads error bodies in their many formats.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use deepagents_core::model::ErrorInfo;
@@ -59,6 +60,10 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     }
     if message.is_empty() && !is_empty(value) {
         message = quote(&value.to_string());
+    } else {
+        for unsaid in [error, top].into_iter().filter_map(|level| unsaid(level, &message)).collect::<BTreeSet<_>>() {
+            message = format!("{message} ({unsaid})");
+        }
     }
     if let Some(text) = error.get("failed_generation").and_then(Value::as_str).filter(|text| !text.is_empty()) {
         message = format!("{message} The model said: {}", quote(text));
@@ -101,11 +106,40 @@ fn message_of(value: &Value) -> Option<String> {
     }
 }
 
+/// Returns what an error says about the request beside its general message, such as which field is at fault.
+fn unsaid(level: &Value, message: &str) -> Option<String> {
+    let fields = violations(level, "fieldViolations").filter_map(|violation| {
+        let text = |key: &str| violation.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        Some([text("field"), Some(text("description")?)].into_iter().flatten().collect::<Vec<_>>().join(": "))
+    });
+    let mut parts: Vec<String> = fields.collect();
+    for key in ["param", "detail", "details", "errors"] {
+        // Google's details are typed: what they say of the request is in the violations above.
+        let is_typed = |value: &Value| value.get(0).is_some_and(|first| first.get("@type").is_some());
+        match level.get(key).filter(|value| !is_empty(value) && !is_typed(value)) {
+            Some(Value::String(text)) => parts.push(text.clone()),
+            Some(value @ (Value::Array(_) | Value::Object(_))) => parts.push(value.to_string()),
+            _ => {}
+        }
+    }
+    parts.retain(|text| !is_said(text, message));
+    (!parts.is_empty()).then(|| quote(&parts.join("; ")))
+}
+
+/// Returns whether a message has a text, or the message in it, already.
+fn is_said(text: &str, message: &str) -> bool {
+    message.contains(text) || text.contains(message)
+}
+
+/// Returns the violations of a kind in Google's details.
+fn violations<'a>(error: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    details.filter_map(move |detail| detail.get(kind)?.as_array()).flatten()
+}
+
 /// Returns the names of Google's exceeded quotas, from the details.
 fn quotas(error: &Value) -> impl Iterator<Item = String> {
-    let lists = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let violations = lists(error, "details").into_iter().flat_map(move |detail| lists(&detail, "violations"));
-    violations.filter_map(|violation| violation.get("quotaId")?.as_str().map(str::to_owned))
+    violations(error, "violations").filter_map(|violation| violation.get("quotaId")?.as_str().map(str::to_owned))
 }
 
 /// Returns the delay that Google requests: `retryDelay` in the details, as in `34.5s`.

@@ -10,6 +10,9 @@ use crate::decoded::{Decoded, openai_usage};
 use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
 use crate::json::{is_given, objects, parse_event, parse_object};
 
+/// Number of items that may start before one with a lower index.
+const MAX_ITEMS_AHEAD: usize = 64;
+
 /// Accumulates a response. Items keep the order in which they started.
 #[derive(Default)]
 pub(super) struct ResponseDecoder {
@@ -30,12 +33,22 @@ impl ResponseDecoder {
             part.item = item;
             return;
         }
-        let at = self.parts.len();
+        let block = self.block(index);
         if matches!(Kind::new(&item), Kind::Call | Kind::Unmade) {
             let (id, name) = name_of(&item);
-            out.push(ModelEvent::ToolCall { block: at, id, name });
+            out.push(ModelEvent::ToolCall { block, id, name });
         }
-        self.parts.push(Part::new(index, item, done));
+        self.parts.push(Part::new(index, block, item, done));
+    }
+
+    /// Returns the number of the block of a new item: its index, because items may start in another order than that of
+    /// the answer; for an index that cannot be one, the number of items before it, as in [`number`](Self::number).
+    fn block(&self, index: u64) -> usize {
+        let is_taken = |block| self.parts.iter().any(|part| part.block == block);
+        let is_in_reach = |block: &usize| *block <= self.parts.len() + MAX_ITEMS_AHEAD;
+        let given = usize::try_from(index).ok().filter(is_in_reach);
+        let usual = given.unwrap_or(self.parts.len());
+        (usual..).find(|block| !is_taken(*block)).unwrap_or(usual)
     }
 
     /// Reports a piece of an item; the item itself arrives complete at its end.
@@ -44,7 +57,8 @@ impl ResponseDecoder {
         let id = text(event, "item_id");
         let named = self.parts.iter().position(|part| !id.is_empty() && text(&part.item, "id") == id);
         let known = named.or_else(|| self.parts.iter().rposition(|part| part.index == index));
-        let Some((block, part)) = known.and_then(|block| Some((block, self.parts.get_mut(block)?))) else { return };
+        let Some(part) = known.and_then(|at| self.parts.get_mut(at)) else { return };
+        let block = part.block;
         let mut delta = text(event, "delta").to_owned();
         part.add(kind, event);
         match kind {

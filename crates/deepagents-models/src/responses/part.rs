@@ -8,6 +8,8 @@ use super::items::text;
 pub(super) struct Part {
     /// The provider's position of the item.
     pub(super) index: u64,
+    /// Number of its block in the answer.
+    pub(super) block: usize,
     pub(super) item: Map<String, Value>,
     /// Whether it was received completely.
     pub(super) done: bool,
@@ -27,8 +29,8 @@ struct Emitted {
 }
 
 impl Part {
-    pub(super) fn new(index: u64, item: Map<String, Value>, done: bool) -> Self {
-        Self { index, item, done, sections: 0, emitted: Emitted::default() }
+    pub(super) fn new(index: u64, block: usize, item: Map<String, Value>, done: bool) -> Self {
+        Self { index, block, item, done, sections: 0, emitted: Emitted::default() }
     }
 
     /// Adds a piece.

@@ -2,13 +2,14 @@
 
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, ToolMessage, UserMessage};
 use deepagents_core::model::{
-    ChatModel, ModelOutput, ModelRequest, OutputSchema, ProviderTool, StopReason, SystemBlock, ToolChoice, ToolSpec,
+    ChatModel, ModelEvent, ModelOutput, ModelRequest, OutputSchema, ProviderTool, StopReason, SystemBlock, ToolChoice,
+    ToolSpec,
 };
 use deepagents_models::{Credentials, Gemini, ModelConfig};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, sse};
+use crate::server::{Reply, Server, events, output, sse};
 
 fn model() -> Gemini {
     Gemini::new("gemini-3-pro", ModelConfig::default()).unwrap()
@@ -271,4 +272,25 @@ fn models_that_refuse_a_schema_beside_tools_are_not_said_to_enforce_one() {
     let older = ["gemini-1.5-pro", "models/gemini-2.0-flash", "gemini-2.5-flash"];
     assert_eq!(older.map(enforces), [Some(false); 3]);
     assert_eq!(["gemini-3-flash-preview", "gemini-3.1-pro-preview"].map(enforces), [Some(true); 2]);
+}
+
+#[tokio::test]
+async fn pieces_name_the_blocks_of_the_answer_also_after_a_signed_picture() {
+    let picture = json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thoughtSignature": "S1"});
+    let call = json!({"functionCall": {"name": "f", "args": {"a": 1}}});
+    let pieces = [piece(&[picture, json!({"text": "See"})], None), piece(&[json!({"text": "."}), call], Some("STOP"))];
+    let server = Server::start([Reply::sse(sse(&pieces))]).await;
+    let model = Gemini::new("gemini-3-pro", server.config()).unwrap();
+    let told = events(&model, ModelRequest::new("x")).await;
+    let content = output(&told).message.content;
+    let block = |event: &ModelEvent| match event {
+        ModelEvent::Text { block, .. } => Some((*block, "text")),
+        ModelEvent::ToolCall { block, .. } | ModelEvent::ToolArgs { block, .. } => Some((*block, "call")),
+        _ => None,
+    };
+    let named: Vec<(usize, &str)> = told.iter().filter_map(|event| block(event.as_ref().ok()?)).collect();
+    assert_eq!(named, [(2, "text"), (2, "text"), (3, "call"), (3, "call")]);
+    assert!(
+        matches!(&content[2], Block::Text(text) if text.text == "See.") && matches!(&content[3], Block::ToolCall(_))
+    );
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use deepagents_core::model::{ModelError, ModelRequest};
+use deepagents_core::message::{Message, UserMessage};
+use deepagents_core::model::{ChatModel, ModelError, ModelRequest};
 use deepagents_models::{Gemini, ModelConfig, OpenAiResponses};
 use reqwest::header::HeaderMap;
 use serde_json::json;
@@ -81,6 +82,41 @@ fn an_error_message_is_found_wherever_it_appears() {
         assert_eq!((error.kind(), error.info().request_id.as_deref()), ("invalid_request", Some("r1")), "{body}");
     }
     assert!(refusal(422, "{}").to_string().contains("the server gave no reason"));
+}
+
+#[tokio::test]
+async fn an_error_names_the_part_of_the_request_at_fault_even_if_its_message_is_general() {
+    let cases = [
+        (
+            r#"{"error":{"code":400,"message":"Request contains an invalid argument.","status":"INVALID_ARGUMENT","details":[
+                {"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[
+                    {"field":"contents[1].parts[0]","description":"Unsupported MIME type."}]}]}}"#,
+            "Request contains an invalid argument. (contents[1].parts[0]: Unsupported MIME type.)",
+        ),
+        (
+            r#"{"error":{"message":"Invalid value.","param":"tools[0].name","code":null}}"#,
+            "Invalid value. (tools[0].name)",
+        ),
+        (r#"{"message":"Validation failed","errors":{"max_tokens":["too large"]}}"#, r#"{"max_tokens":["too large"]}"#),
+        (r#"{"title":"Bad request","details":"`top_k` is unknown"}"#, "Bad request (`top_k` is unknown)"),
+    ];
+    for (body, said) in cases {
+        let error = refusal(400, body);
+        assert!(error.info().message.contains(said), "{body}: {error}");
+    }
+    let once = refusal(400, r#"{"error":{"message":"`top_k` is unknown","param":"top_k"}}"#);
+    assert_eq!(once.info().message, "`top_k` is unknown");
+}
+
+#[tokio::test]
+async fn a_request_that_was_never_sent_does_not_blame_the_provider() {
+    let server = Server::start([]).await;
+    let nothing = ModelRequest::new(vec![Message::User(UserMessage::default())]);
+    let failed = server.chat("vllm").invoke(nothing).await.unwrap_err();
+    assert!(failed.is_own_refusal() && failed.kind() == "invalid_request", "{failed}");
+    assert!(!failed.to_string().contains("provider") && server.seen().is_empty(), "{failed}");
+    let refused = refusal(400, r#"{"error":{"message":"no"}}"#);
+    assert!(!refused.is_own_refusal() && refused.to_string().starts_with("the provider refused"), "{refused}");
 }
 
 #[test]

@@ -301,3 +301,27 @@ fn items_keep_no_id_that_refers_to_reasoning_that_was_changed() {
         assert!(input.iter().all(|item| item.get("id").is_none()), "{input:?}");
     }
 }
+
+#[tokio::test]
+async fn pieces_name_the_blocks_of_the_answer_if_items_start_in_another_order() {
+    let start =
+        |index: u64, item: &Value| json!({"type": "response.output_item.added", "output_index": index, "item": item});
+    let end =
+        |index: u64, item: &Value| json!({"type": "response.output_item.done", "output_index": index, "item": item});
+    let delta =
+        |index: u64, text: &str| json!({"type": "response.output_text.delta", "output_index": index, "delta": text});
+    let (call, said) = (call("a", "{}"), message("Hi."));
+    let done = json!({"type": "response.completed", "response": response(&[said.clone(), call.clone()])});
+    let told = [start(1, &call), start(0, &said), delta(0, "Hi."), end(1, &call), end(0, &said), done];
+    let server = Server::start([Reply::sse(sse(&told))]).await;
+    let model = OpenAiResponses::new("openai", "gpt-5", server.config()).unwrap();
+    let told = events(&model, ModelRequest::new("x")).await;
+    let content = output(&told).message.content;
+    assert!(matches!((&content[0], &content[1]), (Block::Text(_), Block::ToolCall(_))), "{content:?}");
+    let named = told.iter().filter_map(|event| match event.as_ref().ok()? {
+        ModelEvent::Text { block, .. } => Some((*block, "text")),
+        ModelEvent::ToolCall { block, .. } => Some((*block, "call")),
+        _ => None,
+    });
+    assert_eq!(named.collect::<Vec<_>>(), [(1, "call"), (0, "text")]);
+}
