@@ -104,7 +104,7 @@ impl DeepAgentBuilder {
     /// Returns an error if such a tool can never exist.
     pub(super) fn asked_about_later(&self, agent: &Agent) -> Result<Vec<String>, BuildError> {
         // The main agent checks for its sub-agents too: its policy may name a tool that only one of them has.
-        if self.position.is_sub_agent() {
+        if self.nesting.is_sub_agent() {
             return Ok(Vec::new());
         }
         let (mut tools, defaults) = (Tools::of(agent), &self.sub_agent_defaults);

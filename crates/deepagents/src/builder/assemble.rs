@@ -7,7 +7,7 @@ use deepagents_core::middleware::Middleware;
 use deepagents_core::model::{ChatModel, NoModel};
 
 use super::checks::refused;
-use super::position::Position;
+use super::nesting::Nesting;
 use super::stack::{Middlewares, Stack};
 use super::{DeepAgent, DeepAgentBuilder, Preset, STANDARD};
 use crate::explain::Explanation;
@@ -25,7 +25,7 @@ impl DeepAgentBuilder {
     /// Returns the files of this agent under the rules that it cannot drop.
     pub(super) fn bound_workspace(&self) -> Workspace {
         let workspace = self.workspace.clone().artifacts_below(&self.files.artifacts_root);
-        self.position.bounds.iter().cloned().fold(workspace, Workspace::guarded)
+        self.nesting.bounds.iter().cloned().fold(workspace, Workspace::guarded)
     }
 
     /// Returns the files of this agent under all its rules.
@@ -49,7 +49,7 @@ impl DeepAgentBuilder {
             sub_agents: Vec::new(),
             agent_sources: Vec::new(),
             no_general_purpose: true,
-            position: Position { is_leaf: true, ..self.position.clone() },
+            nesting: Nesting { is_leaf: true, ..self.nesting.clone() },
             background: false,
             without: self.without.iter().filter(|name| !delegates(name)).cloned().collect(),
             ..self.clone()
@@ -210,7 +210,7 @@ impl DeepAgentBuilder {
         let own = self.own.iter().chain(&self.shared).cloned().chain(profile.extras(taken)).collect();
         let mut middlewares = stack.finish(own, &self.without)?;
         // A profile for all agents of a model may exclude middlewares that only some of them have.
-        profile.prune(&mut middlewares, |name| self.position.is_sub_agent() || STANDARD.contains(&name))?;
+        profile.prune(&mut middlewares, |name| self.nesting.is_sub_agent() || STANDARD.contains(&name))?;
         super::order::check(&middlewares)?;
         Ok(middlewares)
     }

@@ -12,7 +12,7 @@ use deepagents_core::tool::DynTool;
 use deepagents_fs::permissions::Permissions;
 
 use super::inherit::limits_for;
-use super::position::Position;
+use super::nesting::Nesting;
 use super::sub_agents::SKILLS;
 use super::{DeepAgentBuilder, HUMAN, STANDARD};
 use crate::approvals::InterruptPolicy;
@@ -67,7 +67,7 @@ impl DeepAgentBuilder {
     pub(super) fn below(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
         let (model, settings) = self.model_for(spec, bound)?;
         let (tools, only_tools) = self.tools_for(spec, bound)?;
-        let depth = self.position.depth + 1;
+        let depth = self.nesting.depth + 1;
         let limits = limits_for(&self.limits, spec, depth);
         let ModeParts {
             system_prompt,
@@ -144,7 +144,7 @@ impl DeepAgentBuilder {
             without,
             tools,
             options: self.options_for(spec, settings)?,
-            position: Position { depth, is_bound: bound, bounds, only_tools, is_leaf, gives_way },
+            nesting: Nesting { depth, is_bound: bound, bounds, only_tools, is_leaf, gives_way },
         })
     }
 
@@ -175,7 +175,7 @@ impl DeepAgentBuilder {
     /// replace them.
     fn rules_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<Rules, String> {
         let defaults = &self.sub_agent_defaults;
-        let mut bounds = self.position.bounds.clone();
+        let mut bounds = self.nesting.bounds.clone();
         let rules = spec.permissions.clone().map(Permissions::new).transpose().map_err(|error| error.to_string())?;
         let (permissions, approvals) = if bound {
             let mut asked = spec.interrupt_on.clone().unwrap_or_default().asking();
@@ -289,8 +289,8 @@ impl DeepAgentBuilder {
             sub_agents: refusing.collect(),
             agent_sources: self.agent_sources.clone(),
             limits: DelegationLimits { depth: 0, ..limits },
-            is_leaf: self.position.is_leaf,
-            gives_way: self.position.gives_way,
+            is_leaf: self.nesting.is_leaf,
+            gives_way: self.nesting.gives_way,
         })
     }
 }

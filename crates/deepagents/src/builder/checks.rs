@@ -26,7 +26,7 @@ impl DeepAgentBuilder {
     /// Returns `true` if nothing can keep a question until it is answered. Those of a sub-agent are kept by the agent
     /// above.
     pub(super) fn cannot_wait(&self) -> bool {
-        self.options.journal.is_none() && !self.position.is_sub_agent()
+        self.options.journal.is_none() && !self.nesting.is_sub_agent()
     }
 
     /// Returns `true` if the caller or the profile leaves out a standard middleware.
@@ -84,7 +84,7 @@ impl DeepAgentBuilder {
     /// Rejects a planner if the agent does not have the standard todo list.
     pub(super) fn check_planner(&self, profile: &HarnessProfile) -> Result<(), BuildError> {
         // A sub-agent inherits the planner together with the list.
-        if self.planner.is_none() || self.position.is_sub_agent() {
+        if self.planner.is_none() || self.nesting.is_sub_agent() {
             return Ok(());
         }
         if self.preset == Preset::Lean || self.leaves_out(TODOS, profile) || self.has_own(TODOS) {

@@ -64,12 +64,12 @@ impl DeepAgentBuilder {
             Some(tools) => tools.iter().map(|tool| tool.0.clone()).collect(),
             None => self.tools.clone(),
         };
-        if let (true, Some(own), Some(above)) = (bound, &spec.tool_names, &self.position.only_tools)
+        if let (true, Some(own), Some(above)) = (bound, &spec.tool_names, &self.nesting.only_tools)
             && let Some(name) = own.iter().find(|name| !above.contains(*name))
         {
             return Err(format!("there is no tool `{name}` for it; the parent agent has {}", above.join(", ")));
         }
-        let only = spec.tool_names.clone().or_else(|| self.position.only_tools.clone());
+        let only = spec.tool_names.clone().or_else(|| self.nesting.only_tools.clone());
         if let Some(names) = &only {
             tools.retain(|tool| names.contains(&tool.spec().name));
         }

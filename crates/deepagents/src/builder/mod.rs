@@ -6,9 +6,9 @@ mod below;
 mod checks;
 mod compact;
 mod inherit;
+mod nesting;
 mod options;
 mod order;
-mod position;
 mod stack;
 mod sub_agents;
 
@@ -44,7 +44,7 @@ use crate::shared::Shared;
 use crate::subagents::RemoteAccess;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
 use crate::workspace::Workspace;
-use position::Position;
+use nesting::Nesting;
 
 /// An agent with the standard stack. It dereferences to [`Agent`], which provides [`run`](Agent::run),
 /// [`invoke`](Agent::invoke), [`resume`](Agent::resume), [`state`](Agent::state), [`history`](Agent::history),
@@ -183,7 +183,7 @@ pub struct DeepAgentBuilder {
     without: Vec<String>,
     tools: Vec<Arc<dyn DynTool>>,
     options: AgentOptions,
-    position: Position,
+    nesting: Nesting,
 }
 
 impl DeepAgent {

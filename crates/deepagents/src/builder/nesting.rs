@@ -4,7 +4,7 @@ use deepagents_fs::permissions::Permissions;
 
 /// What an agent's place in the tree of delegation decides. It is not an option: each sub-agent gets a new one.
 #[derive(Clone, Default)]
-pub(super) struct Position {
+pub(super) struct Nesting {
     /// The number of agents above it.
     pub(super) depth: usize,
     /// Whether it comes from a file or a skill; it and its descendants are allowed no more than the parent agent.
@@ -19,7 +19,7 @@ pub(super) struct Position {
     pub(super) gives_way: bool,
 }
 
-impl Position {
+impl Nesting {
     /// Returns `true` if there is an agent above it.
     pub(super) fn is_sub_agent(&self) -> bool {
         self.depth > 0

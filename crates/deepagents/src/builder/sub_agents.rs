@@ -35,18 +35,18 @@ impl DeepAgentBuilder {
         let wanted = !self.no_general_purpose && said.enabled != Some(false);
         let standard = wanted && !self.sub_agents.iter().any(|spec| spec.name == GENERAL_PURPOSE);
         let mut parent = self.clone();
-        parent.position.gives_way |= standard;
+        parent.nesting.gives_way |= standard;
         parent.options.channels = self.channels_below();
         if standard {
             parent.sub_agents.insert(0, general_purpose(&said));
         }
-        let bound = self.position.is_bound;
+        let bound = self.nesting.is_bound;
         let given = parent.sub_agents.iter().map(|spec| parent.make(spec, bound)).collect::<Result<Vec<_>, _>>()?;
         // Skills may define sub-agents, now or when they are written later.
         let has_skills = self.skills.is_some() || self.has_own(SKILLS);
-        let (registry, files) = if !self.agent_sources.is_empty() || (has_skills && !self.position.is_leaf) {
+        let (registry, files) = if !self.agent_sources.is_empty() || (has_skills && !self.nesting.is_leaf) {
             let files = AgentFiles::new(self.definitions(), self.agent_sources.clone())?;
-            let replaceable = parent.position.gives_way.then_some(GENERAL_PURPOSE);
+            let replaceable = parent.nesting.gives_way.then_some(GENERAL_PURPOSE);
             let make = move |spec: &SubAgentSpec| parent.make(spec, true).map_err(|error| error.to_string());
             (Registry::open(given, replaceable, make)?, Some(files))
         } else {
@@ -94,7 +94,7 @@ impl DeepAgentBuilder {
         if spec.permissions.as_ref().is_some_and(|rules| !rules.is_empty()) && builder.has_own(FILESYSTEM) {
             return Err(UNBOUND.to_owned());
         }
-        if let Some(names) = &builder.position.only_tools {
+        if let Some(names) = &builder.nesting.only_tools {
             // It must be able to call its own sub-agents.
             let delegates = (!spec.sub_agents.is_empty()).then(|| "task".to_owned());
             let filter = ToolFilter::only(names.iter().cloned().chain(delegates));
