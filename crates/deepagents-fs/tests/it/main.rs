@@ -20,6 +20,8 @@ mod edit;
 mod executables;
 mod files;
 #[cfg(target_os = "linux")]
+mod full_disk;
+#[cfg(target_os = "linux")]
 mod guards;
 mod lines;
 mod locked_file;
