@@ -28,6 +28,8 @@ mod locked_file;
 #[cfg(target_os = "linux")]
 mod network;
 mod overlay;
+#[cfg(unix)]
+mod overlay_apply;
 mod path;
 mod permissions;
 #[cfg(target_os = "linux")]
