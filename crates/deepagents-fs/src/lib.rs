@@ -43,7 +43,7 @@ pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
 pub use local::{LocalBackend, LocalOptions};
 #[cfg(all(unix, feature = "undo"))]
 pub use local::{RestoreError, Restored};
-pub use overlay::{OverlayBackend, OverlayChange, OverlayChangeKind};
+pub use overlay::{Applied, ApplyError, OverlayBackend, OverlayChange, OverlayChangeKind};
 pub use path::{PathError, VPath};
 pub use portable::{PortableBackend, PortableOptions};
 pub use readonly::ReadOnly;

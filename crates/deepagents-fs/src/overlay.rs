@@ -1,6 +1,10 @@
 //! Keeps changes separate from the files they change.
 
+mod apply;
 mod changes;
+mod discard;
+mod layer;
+mod revert;
 
 use std::sync::Arc;
 
@@ -14,6 +18,7 @@ use crate::{
     Backend, ByteRange, Capabilities, Entry, FileRead, FsError, FsFuture, Kind, Listing, PathGuard, Stat, VPath,
     WriteMode, Written,
 };
+pub use apply::{Applied, ApplyError};
 pub use changes::{OverlayChange, OverlayChangeKind};
 
 /// Two backends as one: writes go to the upper backend and hide what the lower one has. The lower backend is only read,
@@ -21,7 +26,8 @@ pub use changes::{OverlayChange, OverlayChangeKind};
 ///
 /// Deleting a file of the lower backend writes a marker to the upper one: an empty file named `.wh.` followed by the
 /// deleted name. Such names are reserved: they are not listed and cannot be written. [`changes`](Self::changes) lists
-/// what was changed.
+/// what was changed. [`apply`](Self::apply) makes the changes in the lower backend, and [`discard`](Self::discard) drops
+/// them.
 ///
 /// ```
 /// use deepagents_fs::{OverlayBackend, StateBackend};

@@ -54,7 +54,8 @@ pub enum DatabaseError {
         /// Details.
         reason: String,
     },
-    /// The file was removed or replaced while in use: further writes would go to a file that cannot be opened again.
+    /// The file, or one that SQLite keeps beside it, was removed or replaced while in use: further writes would go to a
+    /// file that cannot be opened again.
     #[error(
         "the database {database} was removed or replaced while it was in use: {reason}; put it back, or restart the \
          program to begin a new one"

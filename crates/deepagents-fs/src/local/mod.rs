@@ -4,6 +4,7 @@
 mod cached;
 #[cfg(feature = "undo")]
 mod found_state;
+mod in_place;
 mod lock;
 mod open;
 mod pinned_path;
@@ -22,7 +23,7 @@ mod walk;
 mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 #[cfg(feature = "undo")]
@@ -122,9 +123,8 @@ struct Root {
     path: PathBuf,
     options: LocalOptions,
     links: Links,
-    /// Held from the check of a file's version until its replacement, both of which are fast. Other processes are kept
-    /// out by a lock on the directory.
-    commit: Arc<Mutex<()>>,
+    /// Held from the check of a file's version until its replacement, both of which are fast.
+    turns: Arc<lock::Turns>,
     #[cfg(feature = "undo")]
     recorder: Option<Arc<record::Recorder>>,
 }
@@ -168,7 +168,7 @@ impl LocalBackend {
             path,
             options,
             links: Links::Follow,
-            commit: Arc::default(),
+            turns: Arc::default(),
             #[cfg(feature = "undo")]
             recorder,
         };

@@ -1,5 +1,6 @@
 //! Records changes before they are made.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::RangeInclusive;
@@ -144,6 +145,7 @@ impl Root {
                 let made = made.into_iter().map(|at| by_agent(at, FileVersion::Absent, directory.clone()));
                 Ok(made.chain([by_agent(real.clone(), seen.version, after)]).collect())
             })?;
+            let altered = Cell::default();
             let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create, self.links) };
             let written = place.and_then(|place| {
                 let replace = || {
@@ -151,7 +153,8 @@ impl Root {
                         return Err(FsError::Changed(path.clone()));
                     }
                     let name = place.name.as_deref().ok_or_else(is_directory)?;
-                    let target = Target { path, real: &real, directory: &place.directory, name, modified };
+                    let (directory, altered) = (&place.directory, &altered);
+                    let target = Target { path, real: &real, directory, name, modified, altered };
                     self.replace(&target, data, mode, Some(&seen.host), None)
                 };
                 replace().inspect_err(|_| self.leave(&place))
@@ -163,8 +166,8 @@ impl Root {
                 }
                 Err(error) => {
                     let changed = matches!(error, FsError::Changed(_));
-                    // With `sync`, the write may have failed after the file was put in place.
-                    if changed || !self.options.sync {
+                    // The record of a file that may hold new content is needed to bring back the previous one.
+                    if !altered.get() {
                         recorder.settle(&noted, false);
                     }
                     // A condition on a version cannot hold after a change; other modes may still succeed.

@@ -2,14 +2,12 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr};
-use std::sync::PoisonError;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::Root;
-use super::lock::DirectoryLock;
 use super::open::{At, DIRECTORY, entries, failed, same_mount, version_of};
 use super::resolve::{Last, Place};
 use super::tree::walk_tree;
@@ -67,8 +65,7 @@ impl Root {
         name: &OsStr,
         based: Option<&Version>,
     ) -> Result<(), FsError> {
-        let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
-        let _turn = DirectoryLock::take(path, directory)?;
+        let _turn = self.turns.take(path, directory)?;
         let host = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
         if based.is_some_and(|based| *based != version_of(&host)) {
             return Err(FsError::Changed(path.clone()));

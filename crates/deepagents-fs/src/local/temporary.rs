@@ -79,6 +79,7 @@ impl<'a> Temporary<'a> {
             let swap = || renameat_with(self.directory, &own, self.directory, target.name, RenameFlags::EXCHANGE);
             match swap() {
                 Ok(()) => {
+                    target.altered.set(true);
                     let taken = || {
                         statat(self.directory, &own, AtFlags::SYMLINK_NOFOLLOW).map(|host| mark(&host)).at(target.path)
                     };
@@ -94,6 +95,7 @@ impl<'a> Temporary<'a> {
                         swap().at(target.path)?;
                         let out = taken()?;
                         if out == put {
+                            target.altered.set(false);
                             break;
                         }
                         (put, held) = (held, out);

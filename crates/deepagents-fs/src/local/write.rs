@@ -1,20 +1,19 @@
 //! Atomic file replacement.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
-use std::sync::PoisonError;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    Access, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, accessat, fchmod, fchown, fstat,
-    futimens, openat, statat,
+    Access, AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, accessat, fchmod, fchown, fstat, futimens,
+    statat,
 };
 use rustix::io::Errno;
 
 use super::Root;
-use super::lock::DirectoryLock;
-use super::open::{At, SAFE, failed, to_stat, version_of};
+use super::open::{At, failed, to_stat, version_of};
 use super::resolve::Last;
 use super::temporary::Temporary;
 use crate::attributes;
@@ -36,7 +35,8 @@ impl Root {
             let name = place.name.as_deref().ok_or_else(|| FsError::IsDirectory(path.clone()))?;
             let real = place.shown();
             let modified = jiff::Timestamp::now();
-            let target = Target { path, real: &real, directory: &place.directory, name, modified };
+            let (directory, altered) = (&place.directory, &Cell::default());
+            let target = Target { path, real: &real, directory, name, modified, altered };
             self.replace(&target, data, mode, None, None)
         });
         if written.is_err() {
@@ -99,8 +99,7 @@ impl Root {
         mode: &WriteMode,
         based: Option<&Based>,
     ) -> Result<Version, FsError> {
-        let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
-        let _turn = DirectoryLock::take(target.path, target.directory)?;
+        let _turn = self.turns.take(target.path, target.directory)?;
         let there = target.existing_file()?;
         let version = there.as_ref().map(version_of);
         mode.check(target.path, version.as_ref())?;
@@ -121,24 +120,6 @@ impl Root {
             appeared::approve(target.directory, target.name);
         }
         Ok(written)
-    }
-
-    /// Writes into the existing file, for cases where a replacement would give access to a command that may not write
-    /// the file, or to other users. Unlike a replacement, the write is not atomic: if the process ends, the file is
-    /// half written.
-    fn write_in_place(&self, target: &Target<'_>, there: &rustix::fs::Stat, data: &[u8]) -> Result<Version, FsError> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE;
-        let file = File::from(openat(target.directory, target.name, flags, Mode::empty()).at(target.path)?);
-        if version_of(&fstat(&file).at(target.path)?) != version_of(there) {
-            return Err(FsError::Changed(target.path.clone()));
-        }
-        (&file).write_all(data).at(target.path)?;
-        file.set_len(data.len() as u64).at(target.path)?;
-        stamp(&file, target.modified).at(target.path)?;
-        if self.options.sync {
-            file.sync_all().at(target.path)?;
-        }
-        Ok(version_of(&fstat(&file).at(target.path)?))
     }
 }
 
@@ -168,6 +149,7 @@ fn put(
         None if conditional => temporary.link(target.path, target.name)?,
         _ => temporary.rename(target.path, target.name)?,
     }
+    target.altered.set(true);
     Ok(version_of(&fstat(&temporary.file).at(target.path)?))
 }
 
@@ -180,6 +162,8 @@ pub(super) struct Target<'a> {
     pub(super) name: &'a OsStr,
     /// Modification time to set.
     pub(super) modified: jiff::Timestamp,
+    /// Set while the file holds anything but its previous content, so that a failed write tells what it left.
+    pub(super) altered: &'a Cell<bool>,
 }
 
 impl Target<'_> {
@@ -202,7 +186,7 @@ impl Target<'_> {
 
 /// Sets the modification time in nanoseconds. The kernel's own timestamps may be milliseconds apart, and two versions
 /// within one tick would look the same if an inode is reused.
-fn stamp(file: &File, now: jiff::Timestamp) -> Result<(), Errno> {
+pub(super) fn stamp(file: &File, now: jiff::Timestamp) -> Result<(), Errno> {
     let modified = Timespec { tv_sec: now.as_second(), tv_nsec: now.subsec_nanosecond().into() };
     let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     futimens(file, &Timestamps { last_access: keep, last_modification: modified })

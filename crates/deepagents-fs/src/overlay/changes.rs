@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deepagents_core::state::State;
 
+use super::layer::{Found, found};
 use super::{MARK, OverlayBackend, is_marker, listed};
 use crate::{Backend, ByteRange, FsError, Kind, VPath};
 
@@ -19,6 +20,10 @@ pub struct OverlayChange {
     pub path: VPath,
     /// How it differs from the lower backend.
     pub kind: OverlayChangeKind,
+    /// What the upper backend has.
+    pub(super) above: Option<Found>,
+    /// What the lower backend has.
+    pub(super) below: Option<Found>,
 }
 
 /// How a file in an overlay differs from the lower backend.
@@ -58,18 +63,23 @@ impl OverlayBackend {
                 Err(error) => return Err(error),
             }
         }
-        let mut changes = Vec::new();
+        let mut kinds = Vec::new();
         for (path, now) in &after {
             let kind = match before.remove(path) {
                 None => OverlayChangeKind::Added,
                 Some(Kind::File) if *now == Kind::File && self.is_same(state, path).await? => continue,
                 Some(_) => OverlayChangeKind::Modified,
             };
-            changes.push(OverlayChange { path: path.clone(), kind });
+            kinds.push((path.clone(), kind));
         }
-        let deleted = before.into_keys().map(|path| OverlayChange { path, kind: OverlayChangeKind::Deleted });
-        changes.extend(deleted);
-        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        kinds.extend(before.into_keys().map(|path| (path, OverlayChangeKind::Deleted)));
+        kinds.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut changes = Vec::with_capacity(kinds.len());
+        for (path, kind) in kinds {
+            let above = found(&*self.upper, state, &path).await?;
+            let below = found(&*self.lower, state, &path).await?;
+            changes.push(OverlayChange { path, kind, above, below });
+        }
         Ok(changes)
     }
 

@@ -1,5 +1,6 @@
 //! Atomic file replacement and deletion.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::sync::PoisonError;
@@ -7,9 +8,8 @@ use std::time::SystemTime;
 
 use cap_std::fs::{Dir, Metadata, OpenOptions};
 
-use super::Root;
-use super::place::relative;
 use super::read::{to_stat, version_of};
+use super::{COMMIT, Root};
 #[cfg(unix)]
 use crate::attributes;
 use crate::permissions::repository_entry;
@@ -29,29 +29,33 @@ impl Root {
         let (Some(parent), Some(name)) = (real.parent(), real.name()) else {
             return Err(FsError::IsDirectory(path.clone()));
         };
-        // Missing parent directories, from the top.
+        let missing = place.missing.split_last().map(|(_, above)| above).unwrap_or_default();
+        let mut directory = self.open_real(path, if place.missing.is_empty() { &parent } else { &place.real })?;
         let mut made = Vec::new();
-        let mut way = place.real.clone();
-        for missing in place.missing.split_last().map(|(_, above)| above).unwrap_or_default() {
-            way = way.child(missing);
-            made.push(way.clone());
-        }
-        let written = self.make(path, &made).and_then(|()| {
-            let directory = self.directory.open_dir(relative(&parent)).map_err(|error| self.failed(path, &error))?;
-            self.replace(path, &directory, name, data, mode)
-        });
+        let written = missing.iter().try_for_each(|name| self.make(path, &mut directory, name, &mut made));
+        let written = written.and_then(|()| self.replace(path, &directory, name, data, mode));
         if written.is_err() {
             // This removes only empty directories; what others have put there in the meantime stays.
-            made.iter().rev().for_each(|directory| drop(self.directory.remove_dir(relative(directory))));
+            made.iter().rev().for_each(|(above, name): &(Dir, &str)| drop(above.remove_dir(name)));
         }
         written
     }
 
-    fn make(&self, path: &VPath, directories: &[VPath]) -> Result<(), FsError> {
-        directories.iter().try_for_each(|directory| match self.directory.create_dir(relative(directory)) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(self.failed(path, &error)),
-            _ => Ok(()),
-        })
+    /// Makes a directory in another one, and enters it.
+    fn make<'a>(
+        &self,
+        path: &VPath,
+        directory: &mut Dir,
+        name: &'a str,
+        made: &mut Vec<(Dir, &'a str)>,
+    ) -> Result<(), FsError> {
+        match directory.create_dir(name) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(self.failed(path, &error)),
+            _ => {}
+        }
+        let below = self.enter(path, directory, name)?;
+        made.push((std::mem::replace(directory, below), name));
+        Ok(())
     }
 
     fn replace(
@@ -68,7 +72,7 @@ impl Root {
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
         let replaced = before.as_ref().map(|before| (name, before));
         let temporary = Temporary::write(directory, data, replaced, self.options.sync).map_err(failed)?;
-        let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let _commit = COMMIT.lock().unwrap_or_else(PoisonError::into_inner);
         let there = self.existing_file(path, directory, name)?;
         mode.check(path, there.as_ref().map(version_of).as_ref())?;
         if there.is_none() && *mode != WriteMode::Overwrite {
@@ -109,7 +113,7 @@ impl Root {
             return Err(FsError::NotFound(path.clone()));
         }
         let failed = |error: io::Error| self.failed(path, &error);
-        let directory = self.directory.open_dir(relative(&above.real)).map_err(failed)?;
+        let directory = self.open_real(path, &above.real)?;
         let host = directory.symlink_metadata(name).map_err(failed)?;
         let real = above.real.child(name);
         self.check_protected(path, &real)?;
@@ -117,6 +121,7 @@ impl Root {
             return Err(FsError::Protected(path.clone()));
         }
         if !host.is_dir() {
+            let _commit = COMMIT.lock().unwrap_or_else(PoisonError::into_inner);
             return directory.remove_file(name).map_err(failed);
         }
         let before = self.check_tree(path, &directory, name)?;
@@ -140,27 +145,38 @@ impl Root {
             Err(error) => Err(failed(error)),
         };
         let mut number = 0;
-        let mut open = vec![(enter(above, above.open_dir(name).map_err(failed)?)?, 0)];
-        while let Some((directory, depth)) = open.pop() {
-            if depth > MAX_DEPTH {
-                return Err(FsError::io(path, ErrorKind::Other, "it is nested too deep to be deleted at once"));
-            }
-            let mut marks = Vec::new();
-            for found in directory.entries().map_err(failed)? {
-                let found = found.map_err(failed)?;
-                number += 1;
-                let name = found.file_name();
-                marks.extend(name.to_str().and_then(repository_entry));
-                if self.options.protected.denied_name(&name.to_string_lossy()).is_some() {
+        // One handle per level: a directory may hold more directories than a process may open.
+        let mut open = vec![(enter(above, above.open_dir(name).map_err(failed)?)?, None::<Vec<OsString>>)];
+        while let Some((directory, todo)) = open.last_mut() {
+            let Some(names) = todo else {
+                let (mut marks, mut names) = (Vec::new(), Vec::new());
+                for found in directory.entries().map_err(failed)? {
+                    let found = found.map_err(failed)?;
+                    number += 1;
+                    let name = found.file_name();
+                    marks.extend(name.to_str().and_then(repository_entry));
+                    if self.options.protected.denied_name(&name.to_string_lossy()).is_some() {
+                        return Err(FsError::Protected(path.clone()));
+                    }
+                    if found.file_type().map_err(failed)?.is_dir() {
+                        names.push(name);
+                    }
+                }
+                if self.options.protected.holds_repository(&marks) {
                     return Err(FsError::Protected(path.clone()));
                 }
-                if found.file_type().map_err(failed)?.is_dir() {
-                    open.push((enter(&directory, found.open_dir().map_err(failed)?)?, depth + 1));
-                }
+                *todo = Some(names);
+                continue;
+            };
+            let Some(name) = names.pop() else {
+                open.pop();
+                continue;
+            };
+            let below = enter(directory, directory.open_dir(&name).map_err(failed)?)?;
+            if open.len() > MAX_DEPTH {
+                return Err(FsError::io(path, ErrorKind::Other, "it is nested too deep to be deleted at once"));
             }
-            if self.options.protected.holds_repository(&marks) {
-                return Err(FsError::Protected(path.clone()));
-            }
+            open.push((below, None));
         }
         Ok(number)
     }

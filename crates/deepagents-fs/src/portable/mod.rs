@@ -27,8 +27,9 @@ use crate::{
 ///
 /// On Linux and macOS, prefer [`LocalBackend`](crate::LocalBackend). This backend has the following limitations:
 ///
-/// * A write based on a version fails if this process has changed the file in the meantime. A change by another process
-///   in the instant before the replacement goes undetected.
+/// * A write based on a version fails if this process has changed the file in the meantime, through any backend of this
+///   kind. A change by another process in the instant before the replacement goes undetected.
+/// * If the program is killed while it writes a file, a hidden one with the extension `tmp` may stay beside it.
 /// * On a file system without hard links, a new file is empty for an instant, and stays so if the program is killed then.
 /// * Changes are not recorded and cannot be undone.
 /// * Links to absolute paths are rejected, even if they lead inside. So is writing through a dangling link.
@@ -81,9 +82,11 @@ impl Default for PortableOptions {
 struct Root {
     directory: Dir,
     options: PortableOptions,
-    /// Held from the check of a file's version until its replacement.
-    commit: Mutex<()>,
 }
+
+/// Held from the check of a file's version until its replacement or removal. One for all backends of this process, as
+/// several may be open on a directory or within it.
+static COMMIT: Mutex<()> = Mutex::new(());
 
 impl PortableBackend {
     /// Opens an existing directory.
@@ -102,7 +105,7 @@ impl PortableBackend {
         let path = directory.as_ref();
         let directory = Dir::open_ambient_dir(path, ambient_authority())
             .map_err(|source| OpenError { path: path.to_owned(), source })?;
-        let root = Root { directory, options, commit: Mutex::default() };
+        let root = Root { directory, options };
         Ok(Self { root: Arc::new(root), locks: PathLocks::default() })
     }
 

@@ -1,7 +1,7 @@
 //! Names that Windows takes for other names.
 
 /// Device names, whatever follows the first dot.
-const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+const DEVICES: [&str; 7] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"];
 
 /// Returns the reason a name cannot be used on Windows: it would open another file, a stream of a file, or a device.
 pub(super) fn windows_alias(name: &str) -> Option<&'static str> {
@@ -33,8 +33,10 @@ mod tests {
 
     #[test]
     fn names_that_windows_treats_as_aliases_are_recognised() {
-        for name in ["a:b", "GIT~1", "git~12.x", ".git.", ".git ", "con", "NUL.txt", "Aux ", "com1", "LPT9.log", "com²"]
-        {
+        for name in [
+            "a:b", "GIT~1", "git~12.x", ".git.", ".git ", "con", "NUL.txt", "Aux ", "com1", "LPT9.log", "com²", "com0",
+            "clock$",
+        ] {
             assert!(windows_alias(name).is_some(), "{name}");
         }
         for name in [".git", "a~b", "~", "console", "com", "com10", "nullable.rs", "a b.txt", "...slug]"] {

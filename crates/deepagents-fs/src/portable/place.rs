@@ -2,6 +2,8 @@
 
 use std::io::{self, ErrorKind, Read};
 
+use cap_std::fs::Dir;
+
 use super::Root;
 use super::name::windows_alias;
 use super::read::options;
@@ -98,6 +100,23 @@ impl Root {
         }
     }
 
+    /// Opens a directory by its resolved path. A link that was put on the way since then is an error, as what it leads
+    /// to has not been checked.
+    pub(super) fn open_real(&self, path: &VPath, real: &VPath) -> Result<Dir, FsError> {
+        let root = self.directory.try_clone().map_err(|error| self.failed(path, &error))?;
+        real.components().try_fold(root, |directory, name| self.enter(path, &directory, name))
+    }
+
+    /// Opens a directory in another one, unless it is a link.
+    pub(super) fn enter(&self, path: &VPath, above: &Dir, name: &str) -> Result<Dir, FsError> {
+        open_directly(above, name).map_err(|error| {
+            match above.symlink_metadata(name).is_ok_and(|there| there.is_symlink()) {
+                true => FsError::LeadsElsewhere(path.clone()),
+                false => self.failed(path, &error),
+            }
+        })
+    }
+
     pub(super) fn is_link(&self, path: &VPath) -> bool {
         self.directory.symlink_metadata(relative(path)).is_ok_and(|there| there.is_symlink())
     }
@@ -137,4 +156,19 @@ impl Root {
             VPath::try_from(real.to_str()?.to_owned()).ok()
         })
     }
+}
+
+#[cfg(unix)]
+fn open_directly(above: &Dir, name: &str) -> io::Result<Dir> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(Dir::from_std_file(openat(above, name, flags, Mode::empty())?.into()))
+}
+
+#[cfg(not(unix))]
+fn open_directly(above: &Dir, name: &str) -> io::Result<Dir> {
+    if above.symlink_metadata(name)?.is_symlink() {
+        return Err(ErrorKind::NotADirectory.into());
+    }
+    above.open_dir(name)
 }

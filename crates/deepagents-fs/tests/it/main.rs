@@ -20,12 +20,16 @@ mod edit;
 mod executables;
 mod files;
 #[cfg(target_os = "linux")]
+mod full_disk;
+#[cfg(target_os = "linux")]
 mod guards;
 mod lines;
 mod locked_file;
 #[cfg(target_os = "linux")]
 mod network;
 mod overlay;
+#[cfg(unix)]
+mod overlay_apply;
 mod path;
 mod permissions;
 #[cfg(target_os = "linux")]

@@ -41,6 +41,56 @@ async fn two_processes_that_edit_one_file_lose_no_edit() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_another_program_keeps_locked_delays_no_change_elsewhere() {
+    use std::os::unix::fs::MetadataExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["locked", "free"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    fs::write(dir.path().join("locked/old"), "old").unwrap();
+    let lock = fs::File::open(dir.path().join("locked")).unwrap();
+    let own = lock.metadata().unwrap().ino();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let backend = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let waiting: Vec<_> = (0..3)
+        .map(|number| {
+            let mut files = Files::new(backend.clone());
+            let work = async move {
+                if number == 0 {
+                    files.delete("/locked/old").await
+                } else {
+                    files.write("/locked/new", "x").await.map(drop)
+                }
+            };
+            tokio::spawn(work)
+        })
+        .collect();
+    // One of them has opened the directory in order to lock it.
+    let opened = || {
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|fd| fs::metadata(fd.path()).ok());
+        open.filter(|found| found.is_dir() && found.ino() == own).count()
+    };
+    let deadline = Instant::now() + crate::shell::LIMIT;
+    while opened() < 1 + 3 + 1 {
+        assert!(Instant::now() < deadline);
+        tokio::task::yield_now().await;
+    }
+    let mut files = Files::new(backend.clone());
+    files.write("/free/new", "x").await.unwrap();
+    files.delete("/free/new").await.unwrap();
+    assert!(waiting.iter().all(|change| !change.is_finished()));
+    for change in waiting {
+        let error = change.await.unwrap().unwrap_err();
+        assert!(matches!(&error, FsError::TimedOut { reason, .. } if reason.contains("locked")), "{error}");
+    }
+    drop(lock);
+    files.write("/locked/new", "x").await.unwrap();
+    assert!(dir.path().join("locked/old").exists());
+}
+
 #[tokio::test]
 async fn a_versioned_write_replaces_exactly_that_version_or_nothing() {
     // Another program saves the file by renaming, ignoring locks, while edits are made.

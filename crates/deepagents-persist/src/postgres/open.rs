@@ -173,9 +173,11 @@ async fn migrate(engine: &PostgresEngine, schema: &str) -> Result<(), DatabaseEr
 /// contains tables of something else.
 async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Option<i64>, tokio_postgres::Error> {
     let change = client.transaction().await?;
-    // Migrating large tables may take arbitrarily long.
-    change.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    // Migrating large tables may take arbitrarily long, and so does waiting for another process that does.
+    change.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0").await?;
     change.execute("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))", &[&MIGRATION_LOCK, &schema]).await?;
+    // While a change of a table waits for a lock, everybody else waits behind it.
+    change.batch_execute("SET LOCAL lock_timeout TO DEFAULT").await?;
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
     let tables: Vec<String> = change.query(tables, &[&schema]).await?.iter().map(|row| row.get(0)).collect();
     let found: i64 = if tables.iter().any(|table| table == "deepagents_version") {

@@ -15,7 +15,8 @@ use crate::error::DatabaseError;
 /// Options for connecting to [`Postgres`], and its time limits.
 ///
 /// Every wait has a limit, so that a call of a journal or a store returns even if the server or the network hangs. It
-/// then fails with [`DatabaseError::TimedOut`], or with [`DatabaseError::Locked`] if another session holds a lock.
+/// then fails with [`DatabaseError::TimedOut`], or with [`DatabaseError::Locked`] if another session holds a lock. Only
+/// connecting waits without a limit while another process migrates the schema, as that may take long.
 ///
 /// ```
 /// use deepagents_persist::PostgresOptions;

@@ -41,7 +41,7 @@ impl SqliteEngine {
     pub(super) fn start(path: &Path, options: SqliteOptions) -> Result<Self, DatabaseError> {
         let database: Arc<str> = path.display().to_string().into();
         let connection = open::writer(path, &options)?;
-        let identity = Arc::new(FileIdentity::of(path)?);
+        let identity = Arc::new(FileIdentity::with_wal(path)?);
         let (jobs, queue) = mpsc::channel::<Job>();
         let writer = Writer::new(connection, database.clone(), identity.clone());
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());

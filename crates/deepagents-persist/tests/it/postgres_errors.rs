@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deepagents_core::journal::{Claim, Fence, Journal, JournalError, Record, RecordUpdate, ThreadQuery};
 use deepagents_core::message::Message;
-use deepagents_core::run::Machine;
+use deepagents_core::run::{FinishReason, Machine};
 use deepagents_core::state::Update;
 use deepagents_core::store::{KeyQuery, Store};
 use deepagents_persist::{DatabaseError, Postgres, PostgresOptions};
@@ -146,6 +146,56 @@ async fn a_version_1_postgres_schema_is_migrated() {
         PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() }.connect(&url).await.unwrap();
     assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);
     assert_eq!(Store::get(&database, &a, "k").await.unwrap().unwrap().value, "ü");
+}
+
+#[tokio::test]
+async fn a_process_that_starts_during_a_long_migration_waits_for_it() {
+    let Some((url, schema, other, _, _)) = thread("migrating").await else { return };
+    let observer = client(&url).await;
+    // A process holds this lock while it migrates the schema, here for much longer than locks are waited for.
+    let migration = format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{schema}', 1684104052)); SELECT pg_sleep(1); COMMIT"
+    );
+    let migration = tokio::spawn(async move { other.batch_execute(&migration).await });
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+        AND (classid::bigint << 32) + objid::bigint = hashtextextended($1, 1684104052)";
+    while observer.query_one(held, &[&schema]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(!migration.is_finished());
+    }
+    let options =
+        PostgresOptions { schema: schema.clone(), wait: Duration::from_millis(20), ..PostgresOptions::default() };
+    let database = options.connect(&url).await.unwrap();
+    migration.await.unwrap().unwrap();
+    // Locks are waited for as briefly as before.
+    observer.batch_execute(&format!("BEGIN; LOCK TABLE {schema}.event IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    let fence = database.claim("t", Claim::new("test", Duration::from_secs(600)).take_over()).await.unwrap();
+    let error = database.append("t", fence, 1, step()).await.unwrap_err();
+    assert!(matches!(reason(&error), DatabaseError::Locked { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_reason_of_an_earlier_run_goes_when_an_older_program_changes_the_status() {
+    let Some((_, schema, other, database, fence)) = thread("older_program").await else { return };
+    let ended = || Record::RunFinished { run: "r".to_owned(), stop: Some(FinishReason::StepLimit) };
+    database.append("t", fence, 1, vec![ended()]).await.unwrap();
+    let stop = async || database.threads().get("t").await.unwrap().unwrap().stop;
+    assert_eq!(stop().await, Some(FinishReason::StepLimit));
+    // What the earlier version ran: an append that does not change the status, then those of a run that begins and ends.
+    let append = format!(
+        "WITH t AS (
+            UPDATE {schema}.thread SET head = head + 1, status = coalesce($1, status), updated_at = updated_at + 1
+            WHERE id = 't' RETURNING key, head, updated_at
+         )
+         INSERT INTO {schema}.event (thread, position, at, status, bytes, how, body)
+            SELECT key, head - 1, updated_at, $1, 1, 0, '{{}}' FROM t"
+    );
+    for (status, left) in [(None, Some(FinishReason::StepLimit)), (Some("open"), None), (Some("ended"), None)] {
+        other.execute(&append, &[&status]).await.unwrap();
+        assert_eq!(stop().await, left, "{status:?}");
+    }
+    // A newer program beside it gives a reason again, also the same one.
+    database.append("t", fence, 5, vec![ended()]).await.unwrap();
+    assert_eq!(stop().await, Some(FinishReason::StepLimit));
 }
 
 #[tokio::test]

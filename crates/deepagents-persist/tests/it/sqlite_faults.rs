@@ -259,3 +259,24 @@ async fn a_database_removed_or_replaced_while_in_use_rejects_further_writes() {
     database.load("t", None).await.unwrap();
     database.put(&["notes".to_owned()], "k", json!(1)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_database_whose_wal_is_removed_while_in_use_rejects_further_writes() {
+    for suffix in ["db-wal", "db-shm"] {
+        let path = place();
+        let database = Sqlite::open(&path).await.unwrap();
+        let fence = database.claim("t", claim()).await.unwrap();
+        database.append("t", fence, 0, step()).await.unwrap();
+        // Removed by somebody who takes it for a leftover. Another process would not see what is written from here on.
+        let aside = path.with_extension("aside");
+        std::fs::rename(path.with_extension(suffix), &aside).unwrap();
+        let error = database.append("t", fence, 1, step()).await.unwrap_err();
+        let reason = DatabaseError::of_journal(&error);
+        assert!(matches!(reason, Some(DatabaseError::Removed { .. })) && !error.is_transient(), "{error:?}");
+        assert!(error.to_string().contains(suffix), "{error}");
+        assert!(database.load("t", None).await.is_err());
+        std::fs::rename(&aside, path.with_extension(suffix)).unwrap();
+        let end = database.load("t", None).await.unwrap().end;
+        database.append("t", fence, end, step()).await.unwrap();
+    }
+}

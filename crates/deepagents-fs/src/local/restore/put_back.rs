@@ -1,5 +1,6 @@
 //! Restores a single change without following links.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 
@@ -95,7 +96,8 @@ impl Root {
                     .flatten()
                     .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer stored"))?;
                 let modified = jiff::Timestamp::now();
-                let target = Target { path, real: path, directory: &directory, name, modified };
+                let (directory, altered) = (&directory, &Cell::default());
+                let target = Target { path, real: path, directory, name, modified, altered };
                 let based = if replaces { host } else { None };
                 self.replace(&target, &content, &WriteMode::Overwrite, Some(&based), Some(*mode)).map(drop)
             }
