@@ -48,7 +48,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
         match (opened.map_err(|error| explain_full_disk(error, args))?, &args.command) {
             (Some(database), command) => {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
-                let beside = Beside { store: store.as_ref(), artifacts: Artifacts::beside(&args.database)? };
+                let beside = SideStores { store: store.as_ref(), artifacts: Artifacts::beside(&args.database)? };
                 let again = Again::new(None, &args.database);
                 let database = Arc::new(database);
                 match run(database.clone(), &beside, command, &again).await {
@@ -70,12 +70,12 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
 }
 
 /// What is stored beside the database.
-struct Beside<'a> {
+struct SideStores<'a> {
     store: Option<&'a UndoStore>,
     artifacts: Option<Artifacts>,
 }
 
-impl Beside<'_> {
+impl SideStores<'_> {
     /// Removes what belongs to threads that no longer exist.
     async fn gc(&self, journal: Arc<dyn Journal>) -> Result<()> {
         if let Some(artifacts) = &self.artifacts {
@@ -125,7 +125,12 @@ fn explain_full_disk(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error 
     )
 }
 
-async fn run(database: Arc<Sqlite>, beside: &Beside<'_>, command: &ThreadsCommand, again: &Again) -> Result<String> {
+async fn run(
+    database: Arc<Sqlite>,
+    beside: &SideStores<'_>,
+    command: &ThreadsCommand,
+    again: &Again,
+) -> Result<String> {
     let store = beside.store;
     let find = async |given: &str| database::find(&*database, given).await;
     match command {

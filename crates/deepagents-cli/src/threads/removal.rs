@@ -12,7 +12,7 @@ use deepagents::middleware::background::KnownTasks;
 use deepagents_persist::Sqlite;
 
 use super::kept::with_artifacts;
-use super::{Beside, access, database, journal_error, undo};
+use super::{SideStores, access, database, journal_error, undo};
 use crate::run::{busy, is_gone, other_failure, owner_in, owner_of};
 
 /// Finds the threads, each once.
@@ -34,7 +34,7 @@ fn ids(threads: Vec<ThreadInfo>) -> Vec<String> {
 /// Deletes threads, and what is stored beside the database for them.
 pub(super) async fn delete(
     database: Arc<Sqlite>,
-    beside: &Beside<'_>,
+    beside: &SideStores<'_>,
     threads: &[String],
     force: bool,
 ) -> Result<String> {
@@ -72,7 +72,7 @@ pub(crate) async fn in_use(journal: &dyn Journal, info: &ThreadInfo) -> Result<O
 /// pruned, those that cannot be do not keep the others from it.
 pub(super) async fn prune(
     database: Arc<Sqlite>,
-    beside: &Beside<'_>,
+    beside: &SideStores<'_>,
     threads: &[String],
     older_than: Option<Duration>,
 ) -> Result<String> {

@@ -30,7 +30,7 @@ pub(crate) struct Artifacts(Place);
 #[derive(Clone)]
 enum Place {
     /// A directory beside the database.
-    Beside(PathBuf),
+    Directory(PathBuf),
     /// A directory that is removed when the last owner is dropped.
     Temporary(Arc<TempDir>),
     /// The database itself.
@@ -46,7 +46,7 @@ impl Artifacts {
         Ok(database.file_name().map(|name| {
             let mut own = name.to_owned();
             own.push(SUFFIX);
-            Self(Place::Beside(database.with_file_name(own)))
+            Self(Place::Directory(database.with_file_name(own)))
         }))
     }
 
@@ -91,7 +91,7 @@ impl Artifacts {
     /// Returns the directory of a thread, which is also that of its background tasks.
     fn of(&self, thread: &str) -> Option<PathBuf> {
         let place = match &self.0 {
-            Place::Beside(place) => place,
+            Place::Directory(place) => place,
             Place::Temporary(made) => made.path(),
             Place::Stored(_) => return None,
         };
@@ -134,7 +134,7 @@ impl Artifacts {
         let threads = match &self.0 {
             Place::Temporary(_) => return Ok(()),
             Place::Stored(store) => stored::threads(&**store).await?,
-            Place::Beside(place) => {
+            Place::Directory(place) => {
                 let place = place.clone();
                 let names = blocking(move || match fs::read_dir(place) {
                     Ok(entries) => entries.map(|entry| Ok(entry?.file_name())).collect(),
