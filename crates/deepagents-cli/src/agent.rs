@@ -35,7 +35,8 @@ pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Resu
     let mut shape = Shape::from_args(args)?;
     shape.check()?;
     let surroundings = shape.enter(args, files, &own, Undecided::for_inspection(args)).await?;
-    with_agents(surroundings.give(shape.builder(model)), args)
+    // As in a run, which keeps what is too long elsewhere.
+    with_agents(surroundings.give(shape.builder(model)).artifact_files(|_| None), args)
 }
 
 /// What an agent finds in its directory and in the user's files.

@@ -1,84 +1,130 @@
 //! `deepagents doctor`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use deepagents::fs::sandbox::Sandbox;
+use deepagents::fs::sandbox::{Sandbox, SandboxReport};
 use serde_json::{Value, json};
 
 use crate::args::{AgentArgs, DoctorArgs};
-use crate::exit::{self, Exit};
-use crate::model_choice::{self, env, key_variable, ordered_providers};
+use crate::exit::Exit;
+use crate::model_choice::{self, Choice, env, key_variable, ordered_providers};
 use crate::render::json_text;
 use crate::threads::database;
-use crate::{auth, config, hooks, mcp, runtime};
+use crate::{auth, config, hooks, mcp, output, permissions, runtime};
 
-/// Reports what this machine has, without changing anything.
+/// Reports what this machine has, without changing anything. Ends with an error code if something would keep runs from
+/// starting or from storing their threads.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
-    let sandbox = Sandbox::new().probe();
-    let keys = keys();
-    let (named, address, settings) = match config::for_agent(&AgentArgs::default()) {
-        Ok((options, problems)) => (options.model, options.base_url, Ok(problems)),
-        Err(error) => (None, None, Err(error)),
-    };
-    let (named, address) = (named.as_deref(), address.as_deref());
-    let model = model_choice::choose(named, address, &env);
-    let here = Path::new(".");
-    let parts = [("settings", settings), ("hooks", hooks::problems(here)), ("mcp", mcp::problems(here))];
-    let place = database::place(&args.database).and_then(|path| {
-        let is_there = database::is_there(&path)?;
-        // If there is no database, check that one can be created.
-        if !is_there {
-            database::check_new(&args.database)?;
-        }
-        Ok((is_there, path))
-    });
-    let threads = match &place {
-        Ok((true, path)) => Some(runtime::start()?.block_on(database::count(path))),
-        _ => None,
-    };
-    if args.json {
-        let threads = json!({
-            "database": place.as_ref().ok().map(|(_, path)| path),
-            "count": threads.as_ref().and_then(|threads| threads.as_ref().ok()),
-            "error": match (&place, &threads) {
-                (Err(error), _) | (_, Some(Err(error))) => Some(error.to_string()),
-                _ => None,
-            },
+    let report = Report::make(args)?;
+    output::print(&if args.json { json_text(&report.json())? } else { report.text() })?;
+    Ok(if report.has_faults() { Exit::Failed } else { Exit::Done })
+}
+
+/// What was found.
+struct Report {
+    sandbox: SandboxReport,
+    model: Option<String>,
+    address: Option<String>,
+    /// What runs read from files, with problems that they only report, or the fault that ends them.
+    parts: [(&'static str, Result<Vec<String>>); 4],
+    threads: Result<Threads>,
+}
+
+/// The database, and the number of threads in it if it exists.
+struct Threads {
+    database: PathBuf,
+    count: Option<Result<usize>>,
+}
+
+impl Report {
+    fn make(args: &DoctorArgs) -> Result<Self> {
+        let (model, address, settings) = match config::for_agent(&AgentArgs::default()) {
+            Ok((options, problems)) => (options.model, options.base_url, Ok(problems)),
+            Err(error) => (None, None, Err(error)),
+        };
+        let here = Path::new(".");
+        let parts = [
+            ("settings", settings),
+            ("hooks", hooks::problems(here)),
+            ("mcp", mcp::problems(here)),
+            ("permissions", permissions::check().map(|()| Vec::new())),
+        ];
+        let place = database::place(&args.database).and_then(|path| {
+            let is_there = database::is_there(&path)?;
+            // If there is no database, check that one can be created.
+            if !is_there {
+                database::check_new(&args.database)?;
+            }
+            Ok((is_there, path))
         });
+        let threads = match place {
+            Ok((true, database)) => {
+                let count = runtime::start()?.block_on(database::count(&database));
+                Ok(Threads { database, count: Some(count) })
+            }
+            Ok((false, database)) => Ok(Threads { database, count: None }),
+            Err(error) => Err(error),
+        };
+        Ok(Self { sandbox: Sandbox::new().probe(), model, address, parts, threads })
+    }
+
+    fn has_faults(&self) -> bool {
+        let stored = matches!(&self.threads, Ok(Threads { count: None | Some(Ok(_)), .. }));
+        let (model, address) = (self.model.as_deref(), self.address.as_deref());
+        // Without a key there is no model yet, which is no fault; one that was chosen must work.
+        let works =
+            model_choice::choose(model, address, &env).map_or(true, |choice| usable(&choice, model, address).is_ok());
+        !stored || !works || auth::problem().is_some() || self.parts.iter().any(|(_, found)| found.is_err())
+    }
+
+    fn json(&self) -> Value {
+        let model = model_choice::choose(self.model.as_deref(), self.address.as_deref(), &env);
+        let threads = match &self.threads {
+            Ok(Threads { database, count }) => json!({
+                "database": database,
+                "count": count.as_ref().and_then(|count| count.as_ref().ok()),
+                "error": count.as_ref().and_then(|count| Some(count.as_ref().err()?.to_string())),
+            }),
+            Err(error) => json!({"database": null, "count": null, "error": error.to_string()}),
+        };
         let mut report = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "system": std::env::consts::OS,
             "architecture": std::env::consts::ARCH,
             "kernel": kernel(),
-            "sandbox": sandbox,
-            "keys": keys,
+            "sandbox": self.sandbox,
+            "keys": keys(),
             "model": model.as_ref().ok().map(|choice| &choice.name),
             "threads": threads,
         });
-        let parts = parts.into_iter().map(|(part, problems)| {
+        let parts = self.parts.iter().map(|(part, problems)| {
             let problems = match problems {
                 Ok(problems) => json!({"problems": problems}),
                 Err(error) => json!({"error": error.to_string()}),
             };
-            (part.to_owned(), problems)
+            ((*part).to_owned(), problems)
         });
         if let Value::Object(report) = &mut report {
             report.extend(parts);
         }
-        return exit::shown(&json_text(&report)?);
+        report
     }
-    let threads = match (place, threads) {
-        (Err(error), _) => format!("none: {error}"),
-        (Ok((_, path)), None) => format!("{}, not there yet", path.display()),
-        (Ok((_, path)), Some(Ok(count))) => format!("{}, {count} stored", path.display()),
-        (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
-    };
-    let parts = parts.map(|(part, problems)| match problems {
-        Ok(problems) => problems.iter().map(|problem| format!("{part}: {problem}\n")).collect(),
-        Err(error) => format!("{part}: runs cannot start with them: {error}\n"),
-    });
-    exit::shown(&format!("{}\n{}threads: {threads}\n{sandbox}", machine(named, address), parts.concat()))
+
+    fn text(&self) -> String {
+        let threads = match &self.threads {
+            Err(error) => format!("none: {error}"),
+            Ok(Threads { database, count: None }) => format!("{}, not there yet", database.display()),
+            Ok(Threads { database, count: Some(Ok(count)) }) => format!("{}, {count} stored", database.display()),
+            Ok(Threads { count: Some(Err(error)), .. }) => format!("unusable: {error}"),
+        };
+        let parts = self.parts.iter().map(|(part, problems)| match problems {
+            Ok(problems) => problems.iter().map(|problem| format!("{part}: {problem}\n")).collect(),
+            Err(error) => format!("{part}: runs cannot start with them: {error}\n"),
+        });
+        let machine = machine(self.model.as_deref(), self.address.as_deref());
+        format!("{machine}\n{}threads: {threads}\n{}", parts.collect::<String>(), self.sandbox)
+    }
 }
 
 /// Describes the program, the system, the keys and the model, one per line.
@@ -87,11 +133,9 @@ pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
     let keys = keys();
     let mut keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
     keys.extend(auth::problem().map(|problem| format!("; stored keys: {problem}")));
-    let args =
-        AgentArgs { model: model.map(str::to_owned), base_url: base_url.map(str::to_owned), ..AgentArgs::default() };
     let chosen = match chosen {
-        Ok(choice) => match model_choice::make(&choice, &args) {
-            Ok(_) => choice.to_string(),
+        Ok(choice) => match usable(&choice, model, base_url) {
+            Ok(()) => choice.to_string(),
             Err(error) => format!("{choice}; runs cannot start with it: {error}"),
         },
         Err(error) => format!("none: {error}"),
@@ -103,6 +147,13 @@ pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
         std::env::consts::ARCH,
         kernel(),
     )
+}
+
+/// Returns an error if the chosen model cannot be used.
+fn usable(choice: &Choice, model: Option<&str>, base_url: Option<&str>) -> Result<()> {
+    let args =
+        AgentArgs { model: model.map(str::to_owned), base_url: base_url.map(str::to_owned), ..AgentArgs::default() };
+    model_choice::make(choice, &args).map(drop)
 }
 
 /// Returns the providers' key variables that are set.

@@ -85,19 +85,25 @@ fn plain(name: &str) -> String {
     name.to_lowercase().replace('.', "-")
 }
 
+/// Shown for a provider whose address has to be given.
+const NO_ADDRESS: &str = "needs --base-url";
+
 fn all(known: &Catalogue, served: &[ServedModel]) -> String {
     let mut out = "providers; the first one with a key provides the default model\n".to_owned();
-    for provider in ordered_providers() {
+    let providers = ordered_providers();
+    let addresses = providers.iter().map(|provider| provider.base_url.unwrap_or(NO_ADDRESS).len());
+    let width = addresses.max().unwrap_or_default();
+    for provider in providers {
         let variable = key_variable(provider.name);
         let state = match variable {
             Some(variable) if env(variable).is_some() => "set",
             _ if provider.key_required => "not set",
             _ => "optional",
         };
-        let address = provider.base_url.unwrap_or("needs --base-url");
+        let address = provider.base_url.unwrap_or(NO_ADDRESS);
         let default = default_model(provider.name).map(|model| format!("  {model}")).unwrap_or_default();
         let variable = variable.unwrap_or("-");
-        let line = format!("  {:<20} {variable:<25} {state:<9} {address:<32}{default}", provider.name);
+        let line = format!("  {:<20} {variable:<25} {state:<9} {address:<width$}{default}", provider.name);
         out += line.trim_end();
         out.push('\n');
     }

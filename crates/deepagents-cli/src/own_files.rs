@@ -8,13 +8,14 @@ use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permis
 use deepagents::fs::{Backend, VPath};
 
 use crate::exit::WrongUsage;
+use crate::threads::artifacts::SUFFIX;
 
 /// The program's own directory, in a root and in the user's home.
 pub(crate) const OWN: &str = ".deepagents";
 
-/// Suffixes of the files of a SQLite database, and of the undo database beside it.
-const DATABASE_SUFFIXES: [&str; 8] =
-    ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal"];
+/// Suffixes of the files of a SQLite database, and of the undo database and the directory beside it.
+const DATABASE_SUFFIXES: [&str; 9] =
+    ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal", SUFFIX];
 
 /// Refuses a working directory that was not named explicitly and holds far more than a project: the home directory, the
 /// directories above it, the root of the file system, and shared temporary directories. A directory above the home is

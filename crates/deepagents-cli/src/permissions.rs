@@ -13,6 +13,12 @@ pub(crate) fn store() -> Option<RememberedRules> {
     of_user("permissions.json").map(RememberedRules::at)
 }
 
+/// Checks that the user's rules can be read.
+pub(crate) fn check() -> Result<()> {
+    store().map(|store| store.records()).transpose()?;
+    Ok(())
+}
+
 /// Shows rules and revokes them.
 pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
     let store =

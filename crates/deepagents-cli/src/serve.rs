@@ -24,6 +24,7 @@ use crate::{browser, output, own_files, runtime};
 use access::Access;
 use build::{Built, Shared, build};
 use project::{Project, ProjectFile};
+use storage::Storage;
 
 /// Serves agents until a signal ends the program.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
@@ -48,8 +49,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let storage = runtime.block_on(storage::open(&args.database, &project.settings.store))?;
     let tracing = runtime.block_on(Tracing::open(None, None))?;
     let handle = runtime.handle().clone();
-    let shared = Shared { journal: storage.journal, database: storage.file, tracing, runtime: handle };
-    let hosting = Arc::new(Hosting { shared, store: storage.store, servers: Mutex::default() });
+    let Storage { journal, store, file: database, artifacts } = storage;
+    let shared = Shared { journal, database, artifacts, tracing, runtime: handle };
+    let hosting = Arc::new(Hosting { shared, store, servers: Mutex::default() });
     let built = hosting.build(&project)?;
     let names = watch::names(&built);
     let server = access.apply(hosting.with_agents(built)?)?;

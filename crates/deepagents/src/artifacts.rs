@@ -1,12 +1,35 @@
 //! What the harness itself stores among the files of an agent, which the agent only reads.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use deepagents_core::message::{Media, MediaKind, MediaSource};
 use deepagents_core::run::Context;
 use deepagents_core::state::{State, Update};
-use deepagents_fs::{Backend, FsError, PathError, VPath, WriteMode, Written};
+use deepagents_fs::{Backend, CompositeBackend, FsError, PathError, VPath, WriteMode, Written};
+
+/// Asks where a run keeps one of the directories of the harness; see
+/// [`DeepAgentBuilder::artifact_files`](crate::DeepAgentBuilder::artifact_files).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ArtifactRequest<'a> {
+    /// The run, or a sub-agent of it.
+    pub cx: &'a Context,
+    /// The name of the directory: `large_tool_results` or `conversation_history`.
+    pub directory: &'static str,
+    /// Whether the harness may write to it now. Otherwise the agent only reads and searches it.
+    pub writes: bool,
+}
+
+/// Returns the files of a directory, or `None` if it is part of the workspace.
+pub(crate) type FindArtifacts = dyn Fn(&ArtifactRequest<'_>) -> Option<Arc<dyn Backend>> + Send + Sync;
+
+/// The name of the directory for large tool results.
+const RESULTS: &str = "large_tool_results";
+/// The name of the directory for what summaries replace, and for long messages.
+const HISTORY: &str = "conversation_history";
 
 /// The directories that the harness writes.
 #[derive(Clone, Debug)]
@@ -19,8 +42,8 @@ pub(crate) struct Artifacts {
 
 impl Default for Artifacts {
     fn default() -> Self {
-        let at = |name| VPath::parse(name).unwrap_or_default();
-        Self { results: at("/large_tool_results"), history: at("/conversation_history") }
+        let at = |name| VPath::root().join(name).unwrap_or_default();
+        Self { results: at(RESULTS), history: at(HISTORY) }
     }
 }
 
@@ -30,7 +53,7 @@ impl Artifacts {
     /// # Errors
     /// Returns an error if their paths would be too long.
     pub(crate) fn below(root: &VPath) -> Result<Self, PathError> {
-        Ok(Self { results: root.join("large_tool_results")?, history: root.join("conversation_history")? })
+        Ok(Self { results: root.join(RESULTS)?, history: root.join(HISTORY)? })
     }
 
     pub(crate) fn results(&self) -> &VPath {
@@ -43,6 +66,25 @@ impl Artifacts {
 
     pub(crate) fn directories(&self) -> impl Iterator<Item = VPath> + use<> {
         [self.results.clone(), self.history.clone()].into_iter()
+    }
+
+    /// Mounts those of the directories that a run keeps elsewhere.
+    pub(crate) fn mount(
+        &self,
+        files: Arc<dyn Backend>,
+        find: &FindArtifacts,
+        cx: &Context,
+        writes: bool,
+    ) -> Arc<dyn Backend> {
+        let names = [(&self.results, RESULTS), (&self.history, HISTORY)];
+        let found =
+            |(path, directory): (&VPath, _)| Some((path.clone(), find(&ArtifactRequest { cx, directory, writes })?));
+        let routes: Vec<_> = names.into_iter().filter_map(found).collect();
+        if routes.is_empty() {
+            return files;
+        }
+        let all = CompositeBackend::new(files);
+        Arc::new(routes.into_iter().fold(all, |all, (path, files)| all.route(path, files)))
     }
 
     /// Writes a file in one of the directories. If the directory is new and on disk, version control is told to ignore

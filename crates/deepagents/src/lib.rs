@@ -53,6 +53,7 @@ mod user_file;
 mod workspace;
 
 pub use approvals::{InterruptOn, InterruptPolicy};
+pub use artifacts::ArtifactRequest;
 pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};

@@ -10,7 +10,7 @@ use deepagents_fs::shell::{SessionOptions, Shell};
 use deepagents_fs::{Backend, ByteRange, Capabilities, FsError, StateBackend, VPath, Version};
 use futures_util::{StreamExt, stream};
 
-use crate::artifacts::Artifacts;
+use crate::artifacts::{Artifacts, FindArtifacts};
 use crate::channels::Files;
 use crate::shared::Shared;
 
@@ -56,13 +56,36 @@ pub(crate) struct Workspace {
 enum Backends {
     One(Shared<dyn Backend>),
     PerRun(Shared<Make>),
+    /// One backend, in which each run has directories of its own.
+    Mounted {
+        one: Shared<dyn Backend>,
+        make: Shared<Make>,
+    },
 }
 
 impl Backends {
     fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
         match self {
             Self::One(backend) => backend.0.clone(),
-            Self::PerRun(make) => make(cx),
+            Self::PerRun(make) | Self::Mounted { make, .. } => make(cx),
+        }
+    }
+
+    /// Returns the backend as far as it is the same for all runs, or `None` if it is created per run.
+    fn common(&self) -> Option<&dyn Backend> {
+        match self {
+            Self::One(one) | Self::Mounted { one, .. } => Some(&*one.0),
+            Self::PerRun(_) => None,
+        }
+    }
+
+    /// Mounts the directories of the harness that runs keep elsewhere.
+    fn mounting(self, artifacts: Artifacts, find: Shared<FindArtifacts>, writes: bool) -> Self {
+        let files = self.clone();
+        let make = move |cx: &Context| artifacts.mount(files.backend_for(cx), &*find.0, cx, writes);
+        match self {
+            Self::One(one) | Self::Mounted { one, .. } => Self::Mounted { one, make: Shared(Arc::new(make)) },
+            Self::PerRun(_) => Self::PerRun(Shared(Arc::new(make))),
         }
     }
 
@@ -73,6 +96,10 @@ impl Backends {
         match self {
             Self::One(backend) => Self::One(Shared(guard(backend.0))),
             Self::PerRun(make) => Self::PerRun(Shared(Arc::new(move |cx| guard(make(cx))))),
+            Self::Mounted { one, make } => {
+                let one = Shared(guard.clone()(one.0));
+                Self::Mounted { one, make: Shared(Arc::new(move |cx| guard(make(cx)))) }
+            }
         }
     }
 }
@@ -110,6 +137,15 @@ impl Workspace {
         Self { artifacts: Artifacts::below(root).unwrap_or_default(), ..self }
     }
 
+    /// Keeps the directories of the harness where `find` says. To be called before rules are applied.
+    #[must_use]
+    pub(crate) fn keeping(self, find: Option<Shared<FindArtifacts>>) -> Self {
+        let Some(find) = find else { return self };
+        let Self { files, kept, artifacts } = self;
+        let files = files.mounting(artifacts.clone(), find.clone(), false);
+        Self { files, kept: kept.mounting(artifacts.clone(), find, true), artifacts }
+    }
+
     pub(crate) fn artifacts(&self) -> &Artifacts {
         &self.artifacts
     }
@@ -134,10 +170,7 @@ impl Workspace {
     }
 
     fn may_have_shell(&self, fits: impl FnOnce(&dyn Shell) -> bool) -> bool {
-        match &self.files {
-            Backends::One(backend) => backend.shell().is_some_and(fits),
-            Backends::PerRun(_) => true,
-        }
+        self.files.common().is_none_or(|backend| backend.shell().is_some_and(fits))
     }
 
     /// Applies permission rules to the files, if there are any. Rules that ask are treated as allowed here; approvals
@@ -157,31 +190,36 @@ impl Workspace {
 
     /// Returns the directories whose files commands do not see, or `None` if the backend is created per run.
     pub(crate) fn shell_unreachable(&self) -> Option<Vec<VPath>> {
-        match &self.files {
-            Backends::One(backend) => Some(backend.shell_unreachable()),
-            Backends::PerRun(_) => None,
+        let mut places = self.files.common()?.shell_unreachable();
+        if matches!(self.files, Backends::Mounted { .. }) {
+            let is_new = |path: &VPath| places.iter().all(|place| !path.starts_with(place));
+            let own: Vec<VPath> = self.artifacts.directories().filter(is_new).collect();
+            places.extend(own);
+            places.sort();
         }
+        Some(places)
     }
 
     /// Returns what the backend can do; everything if it is created per run.
     pub(crate) fn capabilities(&self) -> Capabilities {
-        match &self.files {
-            Backends::One(backend) => backend.capabilities(),
-            Backends::PerRun(_) => Capabilities::default(),
-        }
+        self.files.common().map_or_else(Capabilities::default, Backend::capabilities)
     }
 
     /// Returns the channels that the backend needs; each middleware that uses it declares them.
     pub(crate) fn channels(&self) -> Vec<ChannelSpec> {
-        match &self.files {
-            Backends::One(backend) => backend.channels(),
+        let mut channels = match self.files.common() {
+            Some(backend) => backend.channels(),
             // The backend of a run is not known yet, so declare the channels of every kind of backend.
-            Backends::PerRun(_) => vec![
+            None => vec![
                 ChannelSpec::new::<Files>(),
                 #[cfg(all(unix, feature = "undo"))]
                 ChannelSpec::new::<deepagents_fs::FileUndo>(),
             ],
+        };
+        if matches!(self.files, Backends::Mounted { .. }) {
+            channels.push(ChannelSpec::new::<Files>());
         }
+        channels
     }
 }
 

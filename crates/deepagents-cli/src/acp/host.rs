@@ -10,22 +10,19 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{LocalBackend, UndoStore};
-use deepagents::mcp::ServerConfig;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::remembered::RuleScope;
-use deepagents_acp::{
-    AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
-};
-use deepagents_persist::Sqlite;
+use deepagents_acp::{AgentHost, HostError, McpSupport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup};
 use serde_json::{Map, Value};
 
+use super::convert::{approve, config_of, permission_mode};
 use super::{commands, models};
 use crate::args::{AcpArgs, AgentArgs, Approve, Database, Effort, SandboxMode};
 use crate::model_choice::{catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
 use crate::threads::note::{self, mode_of};
-use crate::threads::{Noted, database, fresh, in_use, model_of, undo};
+use crate::threads::{Artifacts, Noted, database, fresh, in_use, model_of, undo, with_artifacts};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, context_files, hooks, mcp, model_choice, output, permissions, slash};
@@ -39,7 +36,8 @@ struct Parts {
     given: AgentArgs,
     options: AgentArgs,
     database: Database,
-    journal: Arc<Sqlite>,
+    journal: Arc<dyn Journal>,
+    artifacts: Option<Artifacts>,
     tracing: Tracing,
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox, once it has been probed.
@@ -58,11 +56,14 @@ struct OpenSession {
 impl Host {
     /// Opens the database. `options` are those of the command line with the user's settings applied.
     pub(super) async fn open(args: &AcpArgs, options: &AgentArgs, model: &str, tracing: Tracing) -> Result<Self> {
+        let artifacts = Artifacts::beside(&args.database)?;
+        let database = Arc::new(database::open(&args.database).await?);
         Ok(Self(Arc::new(Parts {
             given: args.agent.clone(),
             options: options.clone(),
             database: args.database.clone(),
-            journal: Arc::new(database::open(&args.database).await?),
+            journal: with_artifacts(database, artifacts.as_ref()),
+            artifacts,
             tracing,
             models: models::to_choose_from(model, options.base_url.is_some(), &catalogue()?, &env),
             sandboxed: OnceLock::new(),
@@ -125,7 +126,7 @@ impl AgentHost for Host {
     }
 
     async fn delete(&self, thread: &str) -> Result<(), HostError> {
-        let journal: Arc<dyn Journal> = self.0.journal.clone();
+        let journal = self.0.journal.clone();
         if let Some(info) = journal.threads().get(thread).await.map_err(HostError::failed)?
             && let Some(reason) = in_use(&*journal, &info).await.map_err(HostError::failed)?
         {
@@ -236,6 +237,8 @@ impl Parts {
         let builder = shape.builder(model).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
+        let builder =
+            self.artifacts.iter().fold(builder, |builder, artifacts| artifacts.give(builder, options.directory()));
         let builder = setup.equip(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let scope = RuleScope::project(options.directory()).ok();
@@ -252,7 +255,7 @@ impl Parts {
         if let Some(known) = self.sessions().get(&setup.instance_id()).and_then(|session| session.servers.clone()) {
             return Ok(known);
         }
-        let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
+        let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config_of(server)?)));
         // Not while `sessions` is locked: files are read, which may take long, and other sessions go on meanwhile.
         let servers = mcp::session_servers(options, setup.has_forms(), brought.collect(), model)?;
         self.sessions().entry(setup.instance_id()).or_default().servers = Some(servers.clone());
@@ -269,35 +272,4 @@ impl Parts {
             && *self.sandboxed.get_or_init(|| Sandbox::new().probe().level > Level::None);
         Ok(OwnShell { shell: Arc::new(shell), sandboxed })
     }
-}
-
-/// Converts an MCP server given by the editor; `None` for a transport that was not advertised.
-fn config(server: &McpServer) -> Option<ServerConfig> {
-    match &server.transport {
-        McpTransport::Stdio { command, args, env } => {
-            let config = ServerConfig::stdio(command.to_string_lossy(), args.iter().cloned());
-            Some(env.iter().fold(config, |config, (name, value)| config.env(name, value)))
-        }
-        McpTransport::Http { url, headers } => Some(with_headers(ServerConfig::http(url), headers)),
-        McpTransport::Sse { url, headers } => Some(with_headers(ServerConfig::sse(url), headers)),
-        _ => None,
-    }
-}
-
-fn with_headers(config: ServerConfig, headers: &[(String, String)]) -> ServerConfig {
-    headers.iter().fold(config, |config, (name, value)| config.header(name, value))
-}
-
-/// Returns a mode as threads note it.
-fn approve(mode: Mode) -> Approve {
-    match mode {
-        Mode::Auto => Approve::Auto,
-        Mode::Plan => Approve::Deny,
-        _ => Approve::Ask,
-    }
-}
-
-/// Returns a mode as hooks know it.
-fn permission_mode(mode: Mode) -> &'static str {
-    if mode == Mode::Ask { "default" } else { mode.as_str() }
 }

@@ -1,6 +1,7 @@
 //! `deepagents acp`: an editor's agent.
 
 mod commands;
+mod convert;
 mod host;
 mod models;
 

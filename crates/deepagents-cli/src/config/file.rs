@@ -35,6 +35,8 @@ pub(crate) enum ConfigError {
     Io { file: PathBuf, source: io::Error },
     #[error("`{}` cannot be used: {source}; fix its permissions, or set HOME to a directory that you can use", file.display())]
     Closed { file: PathBuf, source: io::Error },
+    #[error("the directory `{}` cannot be entered: {source}; fix its permissions, or name another with --root", root.display())]
+    Root { root: PathBuf, source: io::Error },
     #[error("`{}` is not valid TOML: {why}; fix it or remove it", file.display())]
     Syntax { file: PathBuf, why: String },
     #[error("`{}` has {name} = {given}: {why}", file.display())]

@@ -1,5 +1,6 @@
 //! The settings of a directory, which take effect once the user has agreed to exactly these.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -27,7 +28,21 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
     if users.is_some_and(|users| is_same(users, &file)) {
         return Ok((Settings::default(), None));
     }
-    let Some(text) = text(&file)? else { return Ok((Settings::default(), None)) };
+    // As of everything else that a directory brings.
+    if leads_out(root, &file) {
+        let remark = format!("`{}` is not used: it leads out of the directory", file.display());
+        return Ok((Settings::default(), Some(remark)));
+    }
+    let text = match text(&file) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok((Settings::default(), None)),
+        // Nobody has agreed to it, so nobody relies on it.
+        Err(ConfigError::Io { source, .. } | ConfigError::Closed { source, .. }) => {
+            check_entry(root)?;
+            return Ok((Settings::default(), Some(format!("`{}` is not used: {source}", file.display()))));
+        }
+        Err(error) => return Err(error),
+    };
     let item = TrustItem::new(TrustKind::Config, FILE, place(), &text);
     let standing = Consents::of_root(root).unwrap_or_default().about(&item);
     if !agreed && standing != Some(Consent::Trusted) {
@@ -46,6 +61,21 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
         key.project
     });
     Ok((settings, None))
+}
+
+fn leads_out(root: &Path, file: &Path) -> bool {
+    let (Ok(root), Ok(file)) = (root.canonicalize(), file.canonicalize()) else { return false };
+    !file.starts_with(root)
+}
+
+/// Returns an error if the directory itself is closed to this user.
+fn check_entry(root: &Path) -> Result<(), ConfigError> {
+    match root.join(".").metadata() {
+        Err(source) if source.kind() == ErrorKind::PermissionDenied => {
+            Err(ConfigError::Root { root: root.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the file as an item that the directory brings, if it exists.

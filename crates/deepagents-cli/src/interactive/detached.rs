@@ -182,8 +182,18 @@ pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     });
     runtime.block_on(tracing.finish());
     runtime.shutdown_background();
+    let (words, exit) = told(args, thread, &stop);
+    output::remark(&words);
+    if let Some(command) = preferences.notifications.command {
+        notify_user(&command, &words, thread, agent.directory());
+    }
+    Ok(exit)
+}
+
+/// Returns how a run ended, in words, and the exit code.
+fn told(args: &InteractiveArgs, thread: &str, stop: &Result<FinishReason>) -> (String, Exit) {
     let short: String = thread.chars().take(8).collect();
-    let (words, exit) = match &stop {
+    match stop {
         Ok(FinishReason::Interrupted) => (format!("{short} waits for your decision"), Exit::Done),
         Ok(FinishReason::Suspended) => {
             let command = again(args).command(&format!("deepagents --resume {short}"));
@@ -191,12 +201,7 @@ pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         }
         Ok(reason) => (format!("{short} is done: {}", reason.reason()), Exit::Done),
         Err(error) => (format!("{short} failed: {error}"), Exit::Failed),
-    };
-    output::remark(&words);
-    if let Some(command) = preferences.notifications.command {
-        notify_user(&command, &words, thread, agent.directory());
     }
-    Ok(exit)
 }
 
 /// Waits until no live process works on a thread.

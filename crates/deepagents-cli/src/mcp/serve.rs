@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
 use crate::stopping::{EndSignals, Hangup};
-use crate::threads::{Noted, database};
+use crate::threads::{Artifacts, Noted, database};
 use crate::trust::Undecided;
 use crate::{agent, config, model_choice, output, runtime};
 
@@ -46,6 +46,9 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let served = runtime.block_on(async {
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
         let builder = surroundings.give(shape.builder(model)).journal(journal).process(ThisProcess);
+        let builder = Artifacts::beside(&args.database)?
+            .iter()
+            .fold(builder, |builder, own| own.give(builder, options.directory()));
         let builder = hooks.into_iter().fold(agent::with_agents(builder, options)?, DeepAgentBuilder::hooks);
         let agent = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all)).build()?;
         let tools = FILES.iter().filter(|_| args.files).copied();

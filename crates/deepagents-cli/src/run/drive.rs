@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use deepagents::core::journal::JournalError;
 use deepagents::recording::Replay;
-use deepagents::{DeepAgent, RunInput};
+use deepagents::{DeepAgent, Error, RunInput};
 
 use super::approvals::{Approver, Decisions};
 use super::exit_status::RunContext;
 use super::recording::{Played, Recording};
 use super::stream::Stream;
-use super::{background, interrupt, live};
+use super::{background, busy, interrupt, live, owner_in};
 use crate::exit::Exit;
 use crate::output;
-use crate::render::{JsonLines, Renderer};
+use crate::render::{Ending, JsonLines, Renderer};
 use crate::runtime::RunThread;
 
 /// Runs the turns that lines on stdin ask for.
@@ -85,6 +86,13 @@ async fn end_sessions(limits: &RunContext) {
     }
 }
 
+/// Returns the message about a run whose thread another process works on, with what is known of that process.
+async fn refused_as_busy(agent: &DeepAgent, ending: &Ending) -> Option<String> {
+    let Err(error) = &ending.result else { return None };
+    let Error::Journal(JournalError::Busy { thread, owner, .. }) = &*error.error else { return None };
+    Some(busy(thread, &owner_in(&**agent.threads().ok()?.journal(), thread, owner).await))
+}
+
 /// Drives a run to its end, and prints errors on stderr.
 pub(super) fn drive(
     runtime: RunThread,
@@ -98,13 +106,15 @@ pub(super) fn drive(
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let ending = live::follow(agent, input, limits, signals, approver, renderer).await;
         end_everything(agent, limits).await;
-        Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
+        let ending = ending?;
+        let busy = refused_as_busy(agent, &ending).await;
+        Ok::<_, anyhow::Error>((ending, busy, limits.recording.finish().await))
     });
     // A tool that ignores cancellation must not hold up the program.
     runtime.shutdown();
-    let (ending, written) = ending?;
+    let (ending, busy, written) = ending?;
     let (exit, words) = limits.recording.exit_status(&ending, limits);
-    if let Some(words) = words {
+    if let Some(words) = busy.or(words) {
         output::print_error(&words);
     }
     if let Err(error) = written {

@@ -33,12 +33,14 @@ pub(crate) fn other_failure(error: &Error) -> String {
         Error::Journal(JournalError::Fenced { thread }) => format!(
             "another program is working on thread {thread} now, or has deleted it; what this one had not saved yet is lost"
         ),
-        // No option overrides the lease.
-        Error::Journal(JournalError::Busy { thread, owner, until }) => {
-            format!("thread `{thread}` is in use by {owner} until {until} at least; wait for it to finish")
-        }
+        Error::Journal(JournalError::Busy { thread, owner, .. }) => busy(thread, owner),
         other => other.to_string(),
     }
+}
+
+/// Returns the message about a thread that another program works on. No option overrides its lease.
+pub(crate) fn busy(thread: &str, owner: &str) -> String {
+    format!("thread {thread} is in use by {owner}; wait for it to finish")
 }
 
 /// Returns the message about a model failure; `key_variable` is where the key came from.

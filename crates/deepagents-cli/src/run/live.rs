@@ -8,7 +8,7 @@ use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
 use deepagents::core::run::SharedBudget;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::{
-    ActionRequest, DeepAgent, Event, EventKind, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, Usage,
+    ActionRequest, DeepAgent, Error, Event, EventKind, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, Usage,
 };
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::Receiver;
@@ -206,8 +206,12 @@ impl Following<'_> {
     }
 
     fn end(self, result: Result<Outcome, Box<RunError>>) -> io::Result<Ending> {
-        let Self { tally, usage, elapsed, stopped: interrupted, left, ended_by, .. } = self;
+        let Self { tally, mut usage, elapsed, stopped: interrupted, left, ended_by, .. } = self;
         let spent = self.shared.spent();
+        // A run that was left in the middle of a step reports nothing.
+        if matches!(&result, Err(error) if matches!(*error.error, Error::Left)) {
+            usage = spent.usage;
+        }
         let ending = Ending { result, tally, usage, spent, elapsed, interrupted, left, ended_by };
         self.renderer.end(&ending)?;
         Ok(ending)

@@ -25,7 +25,7 @@ use anyhow::{Result, bail};
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::remembered::RuleScope;
-use deepagents::{DeepAgent, LimitExit, Update};
+use deepagents::{DeepAgent, DeepAgentBuilder, LimitExit, Update};
 
 use crate::again::Again;
 use crate::args::{Approve, AtLimit, InputFormat, RunArgs, hidden};
@@ -41,8 +41,8 @@ use approvals::{Approver, Policy, Reviewer};
 use drive::{drive, stream_turns};
 pub(crate) use drive::{play, replay};
 pub(crate) use exit_status::RunContext;
-pub(crate) use failure::{model_failure, other_failure};
-pub(crate) use process::{ThisProcess, is_gone};
+pub(crate) use failure::{busy, model_failure, other_failure};
+pub(crate) use process::{ThisProcess, is_gone, owner_in, owner_of};
 use prompt::Person;
 use recording::Recording;
 use session::Session;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut request = Request::read(args)?;
     let parts = request.parts()?;
     let Request { options, mut shape, task, beside, found, mode, mode_source, is_person_there, runtime, .. } = request;
-    let Parts { mut builder, choice, typing, servers, hooks, definitions, warnings } = parts;
+    let Parts { builder, choice, typing, servers, hooks, definitions, warnings } = parts;
     let task = task.read(&typing, beside, args.stdin)?;
     let mut session = runtime.block_on(Session::open(
         args,
@@ -75,21 +75,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
     session.note_caller(&tracing);
-    builder = tracing.watch_task(builder).journal(session.journal.clone()).process(ThisProcess);
-    if args.background || session.has_tasks {
-        builder = builder.background_agents(true);
-    }
-    // A recording is replayed where nobody is asked and nothing is judged.
-    if args.record.is_none() {
-        // In ask mode, a program may answer. Open questions of an earlier run are asked again. Otherwise leave the tool
-        // out: nobody could answer, and another tool would invalidate the provider's cache of the thread.
-        let is_answered = mode == Approve::Ask || (is_person_there && mode == Approve::Auto);
-        if is_answered || session.is_open {
-            builder = builder.middleware(AskUser);
-        }
-        builder = builder.middleware(Rubric::default());
-    }
-    let agent = builder.build()?;
+    // In ask mode, a program may answer.
+    let is_answered = mode == Approve::Ask || (is_person_there && mode == Approve::Auto);
+    let agent = equipped(tracing.watch_task(builder), args, &session, is_answered).build()?;
     let is_talk = args.input_format == InputFormat::StreamJson;
     let skills = if skill.is_some() || is_talk { runtime.block_on(slash::skill_names(&agent))? } else { Vec::new() };
     slash::check_skill(skill, &skills)?;
@@ -100,7 +88,60 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     })?;
     let again = again(args);
     remark_before(args, &choice, &warnings, &session, &again);
-    let limits = RunContext {
+    let own = RunContext { again, servers, recording, tracing, hooks, ..RunContext::default() };
+    let limits = context(args, &choice, &mut session, own);
+    if is_talk {
+        let Some(thread) = session.kept else { bail!("the turns of a conversation are saved in a thread") };
+        let journal = session.journal;
+        let typing = (typing, skills);
+        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, mode_source, typing };
+        return stream_turns(runtime, &turns);
+    }
+    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.shell_session };
+    let project = RuleScope::project(options.directory()).ok();
+    let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
+    let mut approver = Approver::Policy(Box::new(Policy {
+        mode,
+        mode_source,
+        reviewer: reviewer(args, mode, is_person_there),
+        rules,
+        agent: agent.clone(),
+        resumes: args.resumes(),
+    }));
+    let mut renderer = runtime.block_on(renderer(args, &agent, session.kept.as_deref()))?;
+    drive(runtime, &agent, session.input, &limits, &mut approver, &mut *renderer)
+}
+
+/// Adds what the options and the thread ask for. `is_answered` is whether somebody answers questions.
+fn equipped(builder: DeepAgentBuilder, args: &RunArgs, session: &Session, is_answered: bool) -> DeepAgentBuilder {
+    let mut builder = builder.journal(session.journal.clone()).process(ThisProcess);
+    if args.background || session.has_tasks {
+        builder = builder.background_agents(true);
+    }
+    // A recording is replayed where nobody is asked and nothing is judged.
+    if args.record.is_some() {
+        return builder;
+    }
+    // Open questions of an earlier run are asked again. Otherwise leave the tool out: nobody could answer, and another
+    // tool would invalidate the provider's cache of the thread.
+    if is_answered || session.is_open {
+        builder = builder.middleware(AskUser);
+    }
+    builder.middleware(Rubric::default())
+}
+
+/// Returns who decides about calls.
+fn reviewer(args: &RunArgs, mode: Approve, is_person_there: bool) -> Reviewer {
+    match mode {
+        Approve::Ask if args.json => Reviewer::Program(Lines::read()),
+        _ if mode == Approve::Ask || is_person_there => Reviewer::Person(Person { lines: Lines::read() }),
+        _ => Reviewer::Nobody,
+    }
+}
+
+/// Adds the limits of the run, and what its messages refer to.
+fn context(args: &RunArgs, choice: &Choice, session: &mut Session, own: RunContext) -> RunContext {
+    RunContext {
         turns: args.max_turns,
         tokens: args.max_tokens,
         cost: args.max_cost,
@@ -111,40 +152,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
-        again,
         note: std::mem::take(&mut session.note),
         has_shape: args.json_schema.is_some(),
         waits: args.wait_background || session.waits,
-        servers,
-        recording,
-        tracing,
-        hooks,
-    };
-    if is_talk {
-        let Some(thread) = session.kept else { bail!("the turns of a conversation are saved in a thread") };
-        let journal = session.journal;
-        let typing = (typing, skills);
-        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, mode_source, typing };
-        return stream_turns(runtime, &turns);
+        ..own
     }
-    let reviewer = match mode {
-        Approve::Ask if args.json => Reviewer::Program(Lines::read()),
-        _ if mode == Approve::Ask || is_person_there => Reviewer::Person(Person { lines: Lines::read() }),
-        _ => Reviewer::Nobody,
-    };
-    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.shell_session };
-    let project = RuleScope::project(options.directory()).ok();
-    let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
-    let mut approver = Approver::Policy(Box::new(Policy {
-        mode,
-        mode_source,
-        reviewer,
-        rules,
-        agent: agent.clone(),
-        resumes: args.resumes(),
-    }));
-    let mut renderer = runtime.block_on(renderer(args, &agent, session.kept.as_deref()))?;
-    drive(runtime, &agent, session.input, &limits, &mut approver, &mut *renderer)
 }
 
 /// Prints what the user should know before the run begins.

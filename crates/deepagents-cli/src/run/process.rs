@@ -2,11 +2,13 @@
 
 use std::sync::OnceLock;
 
-use deepagents::core::journal::{ProcessIdentity, ThreadInfo};
+use deepagents::core::journal::{Journal, ProcessIdentity, ThreadInfo};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+use crate::render::escaped;
 
 /// Metadata key for the process.
 const PROCESS: &str = "process";
@@ -90,6 +92,24 @@ impl ProcessIdentity for ThisProcess {
 /// earlier owner noted does not count.
 pub(crate) fn is_gone(thread: &ThreadInfo) -> bool {
     thread.is_noted_by_owner() && ThisProcess.is_gone(thread)
+}
+
+/// Describes who works on a thread, if that is known: `process 1234 on this machine`.
+pub(crate) fn owner_of(thread: &ThreadInfo) -> Option<String> {
+    let noted = thread.metadata.get(PROCESS).filter(|_| thread.is_noted_by_owner())?;
+    let Process { id, place, .. } = Process::deserialize(noted).ok()?;
+    let here = &Process::current().place;
+    Some(match () {
+        () if place == *here => format!("process {id} on this machine"),
+        () if place.host == here.host && place.boot == here.boot => format!("process {id} in another container"),
+        () => format!("process {id} on {}", escaped(&place.host)),
+    })
+}
+
+/// Describes who works on a thread, whatever is known of it.
+pub(crate) async fn owner_in(journal: &dyn Journal, thread: &str, owner: &str) -> String {
+    let found = journal.threads().get(thread).await.ok().flatten();
+    found.as_ref().and_then(owner_of).unwrap_or_else(|| escaped(owner))
 }
 
 #[cfg(all(test, target_os = "linux"))]

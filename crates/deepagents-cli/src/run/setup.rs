@@ -20,9 +20,9 @@ use crate::exit::WrongUsage;
 use crate::model_choice::Choice;
 use crate::own_files::{self, OwnFiles};
 use crate::runtime::RunThread;
-use crate::threads::{note, undo, with_model_of};
+use crate::threads::{Artifacts, note, undo, with_model_of};
 use crate::trust::Undecided;
-use crate::{config, mcp, model_choice, output, slash};
+use crate::{config, mcp, model_choice, output, permissions, slash};
 
 /// What the command line asks for, together with the thread that it continues.
 pub(super) struct Request<'a> {
@@ -67,6 +67,10 @@ impl<'a> Request<'a> {
         let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
         let mode = session::mode(args, found.as_ref(), is_person_there)?;
         let is_kept = args.approve.is_none() && found.as_ref().is_some_and(|found| found.mode.is_some());
+        // They would be read at the first call that changes something, after the first answer was paid for.
+        if matches!(mode, Approve::Ask | Approve::AllowList) {
+            permissions::check()?;
+        }
         if mode == Approve::Ask && matches!(task, Task::OnStdin) {
             bail!(WrongUsage::new("with --approve ask, stdin is for your answers: give the task on the command line"));
         }
@@ -110,6 +114,10 @@ impl<'a> Request<'a> {
             output::remark("MCP servers are not used in a recorded run");
         }
         let mut builder = surroundings.give(shape.builder(model));
+        let artifacts = if args.no_save { Some(Artifacts::temporary()?) } else { Artifacts::beside(&args.database)? };
+        if let Some(artifacts) = artifacts {
+            builder = artifacts.give(builder, options.directory());
+        }
         if let Some(servers) = &servers {
             runtime.block_on(servers.ask_again(options.directory(), undecided))?;
             builder = builder.mcp(&servers.all);

@@ -15,7 +15,7 @@ use super::project::{AgentPlan, Layout};
 use crate::mcp::{self, Servers};
 use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
-use crate::threads::Noted;
+use crate::threads::{Artifacts, Noted};
 use crate::tracing::Tracing;
 use crate::trust::Undecided;
 use crate::{agent, config, model_choice, output};
@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) journal: Arc<dyn Journal>,
     /// The database file, which is hidden from agents.
     pub(super) database: Option<PathBuf>,
+    /// Where what is too long for conversations is kept, if not in the workspace.
+    pub(super) artifacts: Option<Artifacts>,
     pub(super) tracing: Tracing,
     pub(super) runtime: Handle,
 }
@@ -75,6 +77,9 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
             .iter()
             .try_fold(builder, |builder, layout| laid_out(builder, layout, Arc::new(StateBackend::new())))?
     };
+    if let Some(artifacts) = shared.artifacts.as_ref().filter(|_| has_files) {
+        builder = artifacts.give(builder, options.directory());
+    }
     if let Some(servers) = &servers {
         builder = builder.mcp(&servers.all);
     }

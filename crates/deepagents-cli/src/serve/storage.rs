@@ -11,7 +11,7 @@ use deepagents_persist::Postgres;
 use super::project::StoreSection;
 use crate::args::Database;
 use crate::model_choice::env;
-use crate::threads::database;
+use crate::threads::{Artifacts, database, with_artifacts};
 
 /// An open database.
 pub(super) struct Storage {
@@ -19,6 +19,8 @@ pub(super) struct Storage {
     pub(super) store: Arc<dyn Store>,
     /// Its file, if one was named.
     pub(super) file: Option<PathBuf>,
+    /// Where what is too long for conversations is kept.
+    pub(super) artifacts: Option<Artifacts>,
 }
 
 /// Opens the database named on the command line, or else in the file.
@@ -30,9 +32,13 @@ pub(super) async fn open(given: &Database, section: &StoreSection) -> Result<Sto
         // The address may contain a password, so do not repeat it.
         let postgres = Postgres::connect(&url).await.map_err(|error| anyhow!("the database of {name}: {error}"))?;
         let database = Arc::new(postgres);
-        return Ok(Storage { journal: database.clone(), store: database, file: None });
+        let artifacts = Some(Artifacts::stored(database.clone()));
+        let journal = with_artifacts(database.clone(), artifacts.as_ref());
+        return Ok(Storage { journal, store: database, file: None, artifacts });
     }
     let given = Database { db: given.db.clone().or_else(|| section.sqlite.clone()) };
+    let artifacts = Artifacts::beside(&given)?;
     let database = Arc::new(database::open(&given).await?);
-    Ok(Storage { journal: database.clone(), store: database, file: given.db })
+    let journal = with_artifacts(database.clone(), artifacts.as_ref());
+    Ok(Storage { journal, store: database, file: given.db, artifacts })
 }

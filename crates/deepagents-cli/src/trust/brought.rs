@@ -63,8 +63,11 @@ impl Brought {
 
 /// Returns what the root brings besides the parts of an agent.
 async fn settings_and_commands(files: &dyn Backend) -> Result<Survey> {
-    let (mut items, problems) = file_commands::brought(files).await?;
-    items.extend(config::brought(files).await?);
+    let (mut items, mut problems) = file_commands::brought(files).await?;
+    match config::brought(files).await {
+        Ok(found) => items.extend(found),
+        Err(problem) => problems.push(problem.to_string()),
+    }
     Ok(Survey { items, problems })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -228,7 +228,8 @@ fn a_key_is_stored_privately_is_used_and_can_be_forgotten() {
     assert!(place.out(&["auth", "list"]).contains("there are no keys"));
     fs::write(&file, "{").unwrap();
     assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and add your keys again"));
-    assert!(place.out(&["doctor"]).contains("none are set; stored keys: "));
+    let doctor = finish(&mut place.command(&["doctor"]));
+    assert!(doctor.code == Some(1) && doctor.out.contains("none are set; stored keys: "), "{doctor:?}");
     let run = finish(&mut place.command(&["run", "--root", ".", "x"]));
     assert!(run.one_message().contains("the stored keys cannot be used: "), "{run:?}");
 }
@@ -403,4 +404,45 @@ fn the_tool_that_edits_files_can_be_chosen_in_settings_and_options() {
     assert_eq!(has(&[]), [false, true]);
     assert_eq!(has(&["--edit-tool", "both"]), [true, true]);
     finish(&mut place.command(&["config", "set", "edit_tool", "sed"])).wrong_usage();
+}
+
+#[test]
+fn settings_of_a_project_that_cannot_be_read_are_left_out_and_stop_no_run() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("config.toml"), "model = \"theirs\"\n").unwrap();
+    for kind in ["pipe", "device", "directory", "link", "linked directory"] {
+        let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let own = dir.path().join(".deepagents");
+        if kind == "linked directory" {
+            symlink(outside.path(), &own).unwrap();
+        } else {
+            fs::create_dir(&own).unwrap();
+        }
+        let file = own.join("config.toml");
+        match kind {
+            "pipe" => assert!(Command::new("mkfifo").arg(&file).status().unwrap().success()),
+            "device" => symlink("/dev/zero", &file).unwrap(),
+            "directory" => fs::create_dir(&file).unwrap(),
+            "link" => symlink(outside.path().join("config.toml"), &file).unwrap(),
+            _ => {}
+        }
+        for more in [&[][..], &["--trust"]] {
+            let server = Server::start([Reply::Text(vec!["Done."])]);
+            let done = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(more).args(["-q", "Go"]));
+            assert_eq!((done.code, done.out.as_str()), (Some(0), "Done.\n"), "{kind}: {done:?}");
+            assert!(done.err.contains("config.toml` is not used"), "{kind}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_may_not_be_entered_is_named_as_what_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o000)).unwrap();
+    if dir.path().join(".").metadata().is_ok() {
+        return skip("permissions", "no directory is closed to root");
+    }
+    let refused = finish(deepagents().args(["run", "--model", "x:y", "--root"]).arg(dir.path()).arg("Go"));
+    let closed = format!("the directory `{}` cannot be entered: ", dir.path().display());
+    assert!(refused.err.contains(&closed) && !refused.err.contains("HOME"), "{refused:?}");
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use deepagents_testing::skip::skip;
 use serde_json::Value;
 
-use crate::program::{deepagents, finish};
+use crate::program::{deepagents, finish, run};
+use crate::server::{Reply, Server};
 
 #[test]
 fn the_doctor_reports_sandbox_keys_model_and_threads() {
@@ -37,7 +38,7 @@ fn a_file_that_is_not_a_database_is_reported() {
     let file = dir.path().join("notes.txt");
     fs::write(&file, "these are my notes, not a database, and they are long enough to be looked at").unwrap();
     let finished = finish(deepagents().args(["doctor", "--db"]).arg(&file));
-    assert!(finished.code == Some(0) && finished.out.contains("threads: unusable: "), "{finished:?}");
+    assert!(finished.code == Some(1) && finished.out.contains("threads: unusable: "), "{finished:?}");
 }
 
 /// Returns a directory in which nothing can be created: one without write permission, or for root a read-only file
@@ -64,7 +65,7 @@ fn a_database_that_cannot_be_made_is_not_one_that_is_to_come() {
         (vec!["doctor", "--db", nowhere.to_str().unwrap()], "does not exist; create it or name another file"),
     ] {
         let text = finish(deepagents().env("HOME", &home).args(&args));
-        assert!(text.code == Some(0) && text.out.contains(words) && !text.out.contains("not there yet"), "{text:?}");
+        assert!(text.code == Some(1) && text.out.contains(words) && !text.out.contains("not there yet"), "{text:?}");
         let json = finish(deepagents().env("HOME", &home).args(&args).arg("--json"));
         let report: Value = serde_json::from_str(&json.out).unwrap();
         assert!(report["threads"]["error"].as_str().unwrap().contains(words), "{report}");
@@ -91,7 +92,7 @@ fn an_inaccessible_database_is_not_treated_as_missing() {
         }
     }
     let finished = finish(deepagents().env("HOME", home.path()).arg("doctor"));
-    assert!(finished.code == Some(0) && finished.out.contains("cannot be accessed"), "{finished:?}");
+    assert!(finished.code == Some(1) && finished.out.contains("cannot be accessed"), "{finished:?}");
 }
 
 #[test]
@@ -134,9 +135,14 @@ fn the_doctor_names_settings_that_stop_every_run_and_their_model() {
     let json = doctor("model = 3\n", &["--json"]);
     let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert!(report["settings"]["error"].as_str().unwrap().contains("config.toml"), "{report}");
+    assert_eq!((broken.code, json.code), (Some(1), Some(1)), "scripts can tell");
     let fine = doctor("model = \"openai:gpt-5.2\"\n", &[]);
+    assert_eq!(fine.code, Some(1), "its key is missing: {fine:?}");
+    let with_key = deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "x").arg("doctor").output().unwrap();
+    assert_eq!(with_key.status.code(), Some(0), "{with_key:?}");
     assert!(fine.out.contains("model: openai:gpt-5.2") && !fine.out.contains("settings:"), "{fine:?}");
     let bare = doctor("model = \"gpt-5.2\"\n", &[]);
+    assert_eq!(bare.code, Some(1), "{bare:?}");
     assert!(bare.out.contains("model: gpt-5.2; runs cannot start with it: `gpt-5.2` does not name"), "{bare:?}");
     let open = doctor("theme = \"dark\n", &[]);
     assert!(open.out.contains("at line 1, column 14: ") && !open.out.contains('|'), "{open:?}");
@@ -166,4 +172,24 @@ fn the_doctor_names_hooks_and_servers_that_cannot_be_used() {
     let report: serde_json::Value = serde_json::from_str(&finish(doctor().arg("--json")).out).unwrap();
     assert!(report["hooks"]["problems"][0].as_str().unwrap().contains("NoSuchEvent"), "{report}");
     assert!(report["mcp"]["problems"][0].as_str().unwrap().contains(".mcp.json"), "{report}");
+    assert_eq!(finish(&mut doctor()).code, Some(0), "runs start without what cannot be used");
+}
+
+#[test]
+fn remembered_rules_that_cannot_be_read_are_found_by_the_doctor_and_before_a_run_is_paid_for() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".deepagents")).unwrap();
+    fs::write(home.path().join(".deepagents/permissions.json"), "{bad").unwrap();
+    let told = finish(deepagents().env("HOME", home.path()).current_dir(home.path()).arg("doctor"));
+    assert!(told.code == Some(1) && told.out.contains("permissions: runs cannot start with them: "), "{told:?}");
+    assert!(told.out.contains("permissions.json"), "{told:?}");
+    let server = Server::start([Reply::Text(vec!["Paid for."])]);
+    let dir = tempfile::tempdir().unwrap();
+    for mode in ["allow-list", "ask"] {
+        let refused = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["--approve", mode, "Go"]));
+        assert!(refused.one_message().contains("permissions.json"), "{refused:?}");
+    }
+    assert!(server.requests().is_empty());
+    let done = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["-q", "Go"]));
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "Paid for.\n"), "a run that asks nothing needs no rules");
 }

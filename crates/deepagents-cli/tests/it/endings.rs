@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use deepagents_testing::skip::skip;
 use serde_json::json;
 
-use crate::program::{Finished, Start, finish, hangup_is_ignored, run};
+use crate::program::{Finished, Start, finish, hangup_is_ignored, run, until};
 use crate::server::{Reply, Server};
 
 #[test]
@@ -281,4 +281,32 @@ fn the_suggested_resume_command_works_from_any_directory() {
     shell.args(["-c", &format!("{command} -q")]).current_dir(&elsewhere).env_clear().env("HOME", elsewhere.path());
     let rest = finish(shell.stdin(Stdio::null()));
     assert_eq!((rest.code, rest.out.as_str()), (Some(0), "Now it is.\n"), "{command}: {rest:?}");
+}
+
+#[test]
+fn the_closing_line_of_a_stopped_run_counts_what_was_paid_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start([Reply::Call("execute", json!({"command": "touch begun; sleep 60"}))]);
+    let mut command = run(dir.path(), &server.address);
+    command.args(["--execute", "--sandbox", "unconfined", "Wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.start();
+    until("the command", || dir.path().join("begun").exists().then_some(()));
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let stopped: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!(stopped.code, Some(130), "{stopped:?}");
+    let closing = stopped.out.lines().last().unwrap();
+    assert!(closing.starts_with("1,200 tokens in (1,000 cached), 34 out · 1 model call · "), "{stopped:?}");
+}
+
+#[test]
+fn an_answer_that_broke_off_is_marked_where_it_was_printed() {
+    let server = Server::start([Reply::Broken("Half an ans"), Reply::Text(vec!["The whole answer."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let done = finish(run(dir.path(), &server.address).arg("Tell"));
+    let text = done.out.split("\n1,200 tokens").next().unwrap();
+    assert_eq!(text.trim_end(), "Half an ans\n[the answer broke off here, and does not count]\n\nThe whole answer.");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let server = Server::start([Reply::Broken("Half an ans"), Reply::Text(vec!["The whole answer."])]);
+    let quiet = finish(run(dir.path(), &server.address).args(["-q", "Tell"]));
+    assert_eq!(quiet.out, "The whole answer.\n", "a script gets the answer alone");
 }

@@ -10,6 +10,7 @@
 
 mod acp;
 mod approve;
+mod artifacts;
 mod book;
 mod budgets;
 mod choice;

@@ -25,6 +25,8 @@ pub(crate) enum Reply {
     TextAndCall(&'static str, &'static str, Value),
     /// Text with this finish reason.
     CutOff(&'static str, &'static str),
+    /// The beginning of an answer; then the connection ends.
+    Broken(&'static str),
     /// An error.
     Status(u16, Value),
     /// No response until the client disconnects.
@@ -209,6 +211,10 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
             begin(stream)?;
             chunk(stream, &json!({"content": text}), None)?;
             end(stream, reason)
+        }
+        Reply::Broken(text) => {
+            begin(stream)?;
+            chunk(stream, &json!({"content": text}), None)
         }
         Reply::Status(status, body) => whole(stream, status, &body),
         Reply::Hang => {

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Start, deepagents, finish, run};
+use crate::program::{Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 pub(crate) struct Talk {
@@ -113,6 +113,27 @@ fn answers_may_come_in_any_order_and_an_invalid_line_changes_nothing() {
     let (code, problems) = talk.end();
     assert_eq!((code, problems.lines().count()), (Some(0), 4), "{problems}");
     assert!(!place.root.path().join("a.txt").exists() && place.root.path().join("b.txt").exists());
+}
+
+#[test]
+fn input_without_a_usable_line_is_refused_on_stdout_and_by_the_exit_code() {
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let place = Place::new();
+    let converse = |lines: &str| {
+        let mut command = run(place.root.path(), &server.address);
+        command.env("HOME", place.home.path()).args(["--json", "--input-format", "stream-json"]);
+        finish_with(&mut command, lines)
+    };
+    let refused = converse("garbage\n{\"type\":\"user\"}\n");
+    assert_eq!((refused.code, refused.lines().len(), refused.err.lines().count()), (Some(2), 2, 2), "{refused:?}");
+    for event in refused.lines() {
+        assert_eq!(event["type"], "input_refused");
+        assert!(event["reason"].as_str().unwrap().contains("a line on stdin is not one of"), "{event}");
+    }
+    let message = json!({"type": "user", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}});
+    let done = converse(&format!("garbage\n{message}\n"));
+    assert_eq!((done.code, text(&done.lines()).as_str()), (Some(0), "Hello."), "{done:?}");
+    assert_eq!(server.requests()[0].body["messages"].as_array().unwrap().last().unwrap()["content"], "hi");
 }
 
 #[test]

@@ -200,7 +200,8 @@ fn pruning_all_threads_spares_the_active_ones() {
     let id = place.ids().into_iter().find(|id| *id != done).unwrap();
     let pruned = place.threads(&["prune", "--all"]);
     assert_eq!((pruned.code, pruned.out.lines().count()), (Some(0), 2), "{pruned:?}");
-    assert!(pruned.out.contains(&format!("{id}  skipped: it is in use by run_")), "{pruned:?}");
+    let skipped = format!("{id}  skipped: it is in use by process {} on this machine", busy.id());
+    assert!(pruned.out.contains(&skipped), "{pruned:?}");
     assert!(pruned.out.contains(&format!("{done}  ")) && pruned.out.contains(" bytes"), "{pruned:?}");
     let refused = place.threads(&["prune", &id]);
     assert!(refused.one_message().ends_with("wait for it to finish"), "{refused:?}");
@@ -258,7 +259,8 @@ fn a_thread_stays_with_its_live_process_however_often_others_try_to_resume_it() 
         let mut other = run(&place.root(), "http://127.0.0.1:1/v1");
         other.arg("--db").arg(place.dir.path().join("t.db")).args(["-q", "--approve", "auto", "--resume", &id]);
         let refused = finish(other.args(task));
-        assert!(refused.one_message().contains("is in use by run_"), "{refused:?}");
+        let owner = format!("is in use by process {} on this machine; wait", first.id());
+        assert!(refused.one_message().contains(&owner), "{refused:?}");
     }
     assert_eq!(place.json(&["list", "--json"])[0]["metadata"], noted, "who is refused notes nothing");
     open.send(()).unwrap();
@@ -595,7 +597,14 @@ fn an_active_thread_is_deleted_only_with_force() {
     server.wait();
     let id = place.ids()[0].clone();
     let refused = place.threads(&["delete", &id]);
-    assert!(refused.one_message().contains("is in use by run_") && refused.err.contains("--force"));
+    let owner = format!("thread {id} is in use by process {} on this machine; wait for it to finish", child.id());
+    assert!(refused.one_message().contains(&owner) && refused.err.contains("--force"), "{refused:?}");
+    for command in [&["rewind", &id, "0"][..], &["prune", &id]] {
+        assert!(place.threads(command).one_message().ends_with(&owner), "{command:?}");
+    }
+    assert!(place.threads(&["prune", "--all"]).out.contains(&format!("in use by process {} on", child.id())));
+    let second = finish(place.run(&server).args(["--continue", "Me too"]));
+    assert!(second.err.contains(&owner), "{second:?}");
     assert_eq!(place.ids(), [id.as_str()]);
     assert_eq!(place.threads(&["delete", "--force", &id]).code, Some(0));
     assert!(place.ids().is_empty());

@@ -2,13 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::agents::Pages;
-use super::{Journal, JournalError, LogEntry, Record, read_intact};
+use super::{Journal, JournalError, LogEntry, Record, RecordUpdate, read_intact};
 use crate::ids::{CallId, LogPosition};
+use crate::interrupt::{ActionRequestChange, ActionRequests, Decision};
+use crate::state::Channel;
+
+/// The channel with decisions.
+const NAME: &str = ActionRequests::NAME;
 
 /// Lists the calls that started between a position and the end of a thread's log, with the names of their tools: those
-/// on the current branch, including those of sub-agents that share the log. A call that waits for a decision has had no
-/// effect and is excluded.
+/// on the current branch, including those of sub-agents that share the log. A call that waits for a decision, or that a
+/// person or a rule has rejected or answered, was not made and is excluded.
 ///
 /// # Errors
 /// Returns an error if the log cannot be read.
@@ -18,6 +25,7 @@ pub async fn calls_since(
     from: LogPosition,
 ) -> Result<Vec<(CallId, String)>, JournalError> {
     let (mut begun, mut asked, mut rewinds) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+    let mut unmade = BTreeSet::new();
     let mut end = from;
     for page in Pages::from(journal, thread, from).await? {
         end = page.end;
@@ -36,6 +44,11 @@ pub async fn calls_since(
                     begun.insert(position, (call, name));
                 }
                 Record::ToolInterrupted { call } => drop(asked.insert(call)),
+                Record::Update { update }
+                | Record::StateUpdated { update, .. }
+                | Record::ToolFinished { update, .. } => {
+                    unmade.extend(rejected(&update));
+                }
                 _ => {}
             }
         }
@@ -43,12 +56,38 @@ pub async fn calls_since(
     let (mut calls, mut known) = (Vec::new(), BTreeSet::new());
     for (first, end) in branch(&rewinds, from, end) {
         for (call, name) in begun.range(first..end).map(|(_, begun)| begun) {
-            if !asked.contains(call) && known.insert(call.clone()) {
+            let is_made = !asked.contains(call) && !unmade.contains(&call.to_string());
+            if is_made && known.insert(call.clone()) {
                 calls.push((call.clone(), name.clone()));
             }
         }
     }
     Ok(calls)
+}
+
+/// Returns the ids of the calls that are not made by a decision in an update. What cannot be read decides nothing.
+fn rejected(update: &RecordUpdate) -> Vec<String> {
+    let changes: Vec<Value> = match update {
+        RecordUpdate::Live(update) => {
+            let own = update.entries().iter().filter(|entry| entry.spec().name() == NAME);
+            own.filter_map(|entry| entry.to_json().ok()).collect()
+        }
+        RecordUpdate::Stored(entries) => {
+            entries.iter().filter(|(channel, _)| channel == NAME).map(|(_, change)| change.clone()).collect()
+        }
+    };
+    let changes =
+        changes.into_iter().filter_map(|change| serde_json::from_value::<Vec<ActionRequestChange>>(change).ok());
+    let unmade = changes.flatten().filter_map(|change| match change {
+        ActionRequestChange::Decide(id, decided) => is_refusal(&decided.decision).then_some(id),
+        ActionRequestChange::Decided(call, decided) => is_refusal(&decided.decision).then(|| call.to_string()),
+        _ => None,
+    });
+    unmade.collect()
+}
+
+fn is_refusal(decision: &Decision) -> bool {
+    matches!(decision, Decision::Reject { .. } | Decision::Respond { .. })
 }
 
 /// Returns the segments of a log that form the current branch, latest first and not before `from`. Each ends where the

@@ -25,6 +25,7 @@ impl DeepAgentBuilder {
     /// Returns the files of this agent under the rules that it cannot drop.
     pub(super) fn bound_workspace(&self) -> Workspace {
         let workspace = self.workspace.clone().artifacts_below(&self.files.artifacts_root);
+        let workspace = workspace.keeping(self.artifact_files.clone());
         self.nesting.bounds.iter().cloned().fold(workspace, Workspace::guarded)
     }
 

@@ -28,6 +28,7 @@ use deepagents_mcp::McpServers;
 use deepagents_models::Registry;
 
 use crate::approvals::InterruptPolicy;
+use crate::artifacts::FindArtifacts;
 use crate::explain::Explanation;
 use crate::middleware::background::BackgroundLimits;
 use crate::middleware::filesystem::FilesystemOptions;
@@ -145,6 +146,8 @@ pub struct DeepAgentBuilder {
     workspace: Workspace,
     /// Files with memory, skills and sub-agent files, if not the workspace.
     definitions: Option<Workspace>,
+    /// Where the directories of the harness are kept, if not in the workspace.
+    artifact_files: Option<Shared<FindArtifacts>>,
     files: FilesystemOptions,
     loops: LoopPolicy,
     todos: TodoPolicy,

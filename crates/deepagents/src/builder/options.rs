@@ -14,6 +14,7 @@ use deepagents_models::Registry;
 
 use super::{DeepAgentBuilder, Preset};
 use crate::approvals::InterruptPolicy;
+use crate::artifacts::ArtifactRequest;
 use crate::middleware::background::BackgroundLimits;
 use crate::middleware::filesystem::FilesystemOptions;
 use crate::middleware::hooks::HookRunner;
@@ -101,6 +102,13 @@ impl DeepAgentBuilder {
         /// Creates the backend of the files for each run from its context, for example one per user or tenant.
         backend_per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static)
             => workspace = Workspace::per_run(make);
+
+        /// Keeps what is too long for a conversation (large results, messages that a summary replaced, long messages)
+        /// in other files than those of the backend, for example in a directory for each thread. The agent and its
+        /// sub-agents find it at the same paths; commands do not see it, and a rewind leaves it as it is. If `find`
+        /// returns `None` for a run, its backend has the directory.
+        artifact_files(find: impl Fn(&ArtifactRequest<'_>) -> Option<Arc<dyn Backend>> + Send + Sync + 'static)
+            => artifact_files = Some(Shared(Arc::new(find)));
 
         /// Sets the options of the file tools.
         files(options: FilesystemOptions) => files = options;

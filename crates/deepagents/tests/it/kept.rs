@@ -1,6 +1,7 @@
 //! What the harness stores for the agent, under rules that deny most writes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use deepagents::fs::LocalBackend;
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
@@ -132,4 +133,68 @@ async fn stored_data_does_not_follow_links_past_the_rules() {
     assert!(results(&outcome)[0].0.contains("could not be stored"), "{:?}", results(&outcome));
     assert!(shown(&model).contains("question 0"));
     assert_eq!(std::fs::read_dir(dir.path().join("src")).unwrap().count(), 0);
+}
+
+/// Two threads, each with a directory of its own, and a sub-agent in the first.
+#[tokio::test]
+async fn each_thread_can_keep_its_large_results_in_files_of_its_own() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let place = kept.path().to_owned();
+    let task = json!({"description": "Say", "subagent_type": "general-purpose"});
+    let search = ("grep", json!({"pattern": "xxx", "output_mode": "files_with_matches"}));
+    let model = ScriptedModel::new([
+        Turn::calls([("c1", "say", json!({}))]),
+        Turn::call("task", task),
+        Turn::calls([("s1", "say", json!({}))]),
+        Turn::text("Said."),
+        Turn::call(search.0, search.1.clone()),
+        Turn::text("Done."),
+        Turn::call(search.0, search.1),
+        Turn::text("Done."),
+    ]);
+    let agent = DeepAgent::builder()
+        .model(model)
+        .backend(LocalBackend::open(dir.path()).unwrap())
+        .artifact_files(move |asked| {
+            let own = place.join(asked.cx.root_thread()?).join(asked.directory);
+            if asked.writes {
+                std::fs::create_dir_all(&own).unwrap();
+            }
+            Some(Arc::new(LocalBackend::open(own).ok()?))
+        })
+        .files(FilesystemOptions { result_tokens: Some(100), ..FilesystemOptions::default() })
+        .tool(say())
+        .journal(MemoryJournal::new())
+        .build()
+        .unwrap();
+    let first = results(&agent.invoke(RunInput::new("Say").thread("first")).await.unwrap());
+    assert!(first[0].0.contains("It is in /large_tool_results/c1;"), "{first:?}");
+    assert_eq!(first[2].0, "/large_tool_results/c1\n/large_tool_results/s1");
+    assert_eq!(std::fs::read(kept.path().join("first/large_tool_results/s1")).unwrap().len(), 1_000);
+    let second = results(&agent.invoke(RunInput::new("Look").thread("second")).await.unwrap());
+    assert!(!second[0].0.contains("large_tool_results"), "{second:?}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is put among the files of the agent");
+}
+
+#[tokio::test]
+async fn rules_bind_files_that_are_kept_elsewhere() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let place = kept.path().to_owned();
+    for (denied, is_kept) in [("/**", true), ("/large_tool_results/**", false)] {
+        let (model, place) =
+            (ScriptedModel::new([Turn::calls([("c1", "say", json!({}))]), Turn::text("Done.")]), place.clone());
+        let rule = Rule::new(AccessMode::Deny, [denied]).only([Operation::Write]);
+        let agent = DeepAgent::builder()
+            .model(model)
+            .backend(LocalBackend::open(dir.path()).unwrap())
+            .artifact_files(move |_| Some(Arc::new(LocalBackend::open(&place).unwrap())))
+            .permissions(Permissions::new([rule]).unwrap())
+            .files(FilesystemOptions { result_tokens: Some(100), ..FilesystemOptions::default() })
+            .tool(say())
+            .build()
+            .unwrap();
+        let outcome = agent.invoke(RunInput::new("Say")).await.unwrap();
+        assert_eq!(results(&outcome)[0].0.contains("It is in /large_tool_results/c1"), is_kept, "{denied}");
+    }
+    assert_eq!(std::fs::read_dir(kept.path()).unwrap().count(), 1);
 }

@@ -20,7 +20,7 @@ use crate::interactive::trust::{self, Definitions};
 use crate::model_choice::{self, catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
-use crate::threads::{database, undo};
+use crate::threads::{Artifacts, database, undo, with_artifacts};
 use crate::{agent, context_files, permissions};
 
 /// The model in use.
@@ -36,7 +36,8 @@ impl ProgramHost {
         let named = self.named(model);
         let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(self.args.effort), ..self.args.clone() };
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
-        let journal: Arc<dyn Journal> = threads.await?.clone();
+        let artifacts = Artifacts::beside(&self.database)?;
+        let journal: Arc<dyn Journal> = with_artifacts(threads.await?.clone(), artifacts.as_ref());
         let (store, unrecorded) = undo::store_for(&self.database, args.directory())?;
         let files = agent::open_async(args, store).await?;
         let UsedModel { name, model, missing } = self.use_model(named, args);
@@ -56,6 +57,7 @@ impl ProgramHost {
         let builder =
             agent::with_agents(builder, args)?.journal(journal.clone()).process(ThisProcess).middleware(AskUser);
         let builder = builder.background_agents(self.background);
+        let builder = artifacts.iter().fold(builder, |builder, artifacts| artifacts.give(builder, args.directory()));
         let FoundHooks { runner, problems: hook_problems } =
             hooks::find_quietly(args, &brought, shape.confinement(&files, &own)).await?;
         let hooks = runner.map(|hooks| self.going_on(hooks, policy));
@@ -64,20 +66,14 @@ impl ProgramHost {
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
         let agent = self.tracing.watch_runs(builder).build()?;
-        let catalogue = catalogue()?;
-        let mut notes = problems;
-        notes.extend(hook_problems);
-        notes.extend(unrecorded.map(str::to_owned));
-        if sandbox.is_none() {
-            notes.push("commands do not run in a sandbox: each one needs your approval".to_owned());
-        }
-        let remembered = match self.remembered(&reach) {
-            Ok(rules) => rules,
-            Err(error) => {
-                notes.push(error.to_string());
-                Vec::new()
-            }
+        let (remembered, unknown) = match self.remembered(&reach) {
+            Ok(rules) => (rules, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
         };
+        let unconfined = "commands do not run in a sandbox: each one needs your approval";
+        let unconfined = sandbox.is_none().then(|| unconfined.to_owned());
+        let more = unrecorded.map(str::to_owned).into_iter().chain(unconfined).chain(unknown);
+        let notes = problems.into_iter().chain(hook_problems).chain(more).collect();
         Ok(Connection {
             agent,
             journal,
@@ -87,7 +83,7 @@ impl ProgramHost {
             missing,
             window: profile.context_window,
             price: profile.price,
-            catalogue,
+            catalogue: catalogue()?,
             reach,
             shares_shell: args.commands.shell_session,
             remembered,

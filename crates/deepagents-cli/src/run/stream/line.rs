@@ -32,14 +32,30 @@ pub(super) fn parse_line(line: &str) -> Result<InputLine, String> {
         return Ok(InputLine::Answer(id.to_owned(), decision.clone()));
     }
     match value.get("type").and_then(Value::as_str) {
-        Some("user") => match value.get("text").and_then(Value::as_str) {
-            Some(text) if !text.trim().is_empty() => Ok(InputLine::User(text.to_owned())),
-            Some(_) => Err(wrong("`text` is empty")),
-            None => Err(wrong("`text` is missing")),
+        Some("user") => match said(&value).map_err(|why| wrong(&why))? {
+            text if text.trim().is_empty() => Err(wrong("`text` is empty")),
+            text => Ok(InputLine::User(text)),
         },
         Some("interrupt") => Ok(InputLine::Interrupt),
         Some(other) => Err(wrong(&format!("there is no type `{other}`"))),
         None => Err(wrong("`type` is missing")),
+    }
+}
+
+/// Returns the text of a message: `text`, or as other programs send it, the `content` of a `message`, which may consist
+/// of blocks.
+fn said(line: &Value) -> Result<String, String> {
+    if let Some(text) = line.get("text").and_then(Value::as_str) {
+        return Ok(text.to_owned());
+    }
+    match line.get("message").and_then(|message| message.get("content")) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::Array(blocks)) => {
+            let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
+            let texts: Option<Vec<String>> = blocks.iter().map(text).collect();
+            texts.map(|texts| texts.join("\n")).ok_or_else(|| "`content` has a block that is not text".to_owned())
+        }
+        _ => Err("`text` is missing".to_owned()),
     }
 }
 
@@ -57,6 +73,14 @@ mod tests {
         assert_eq!(parse_line("\u{feff}{\"type\":\"interrupt\"}"), Ok(InputLine::Interrupt));
         let answer = parse_line(r#"{"answer":"0.0","decision":{"type":"approve"}}"#);
         assert_eq!(answer, Ok(InputLine::Answer("0.0".to_owned(), json!({"type": "approve"}))));
+        let other =
+            |content| parse_line(&json!({"type": "user", "message": {"role": "user", "content": content}}).to_string());
+        assert_eq!(other(json!("Hi")), Ok(InputLine::User("Hi".to_owned())));
+        let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+        assert_eq!(other(blocks), Ok(InputLine::User("a\nb".to_owned())));
+        for wrong in [json!([{"type": "image"}]), json!(""), json!([]), json!(1)] {
+            assert!(other(wrong.clone()).is_err(), "{wrong}");
+        }
         for wrong in ["no JSON", "{}", r#"{"type":"user"}"#, r#"{"type":"user","text":" "}"#, r#"{"answer":1}"#, "[]"] {
             assert!(parse_line(wrong).is_err(), "{wrong}");
         }

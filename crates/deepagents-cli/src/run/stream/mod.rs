@@ -82,7 +82,7 @@ impl Stream<'_> {
             } else if let Some(told) = told.take() {
                 told
             } else if talk.ended && last.is_none() {
-                return Ok(Exit::Done);
+                return Ok(talk.exit());
             } else {
                 let began = Instant::now();
                 let ended = talk.ended;

@@ -9,7 +9,9 @@ use super::super::answers;
 use super::super::approvals::Decisions;
 use super::super::stdin::Lines;
 use super::line::{InputLine, parse_line};
+use crate::exit::Exit;
 use crate::output;
+use crate::render::JsonLines;
 use crate::render::style::{count, first_line};
 use crate::slash::{self, Commands, Typed};
 
@@ -23,6 +25,9 @@ pub(super) struct Talk<'a> {
     typing: &'a (Commands, Vec<String>),
     /// Whether the input has ended.
     pub(super) ended: bool,
+    /// Whether a line could be used, and whether one could not.
+    used: bool,
+    refused: bool,
     /// Messages for turns that have not started.
     pub(super) next: VecDeque<Typed>,
     /// Messages sent to the current turn that its model has not received.
@@ -41,6 +46,8 @@ impl<'a> Talk<'a> {
             agent,
             typing,
             ended: false,
+            used: false,
+            refused: false,
             next: VecDeque::new(),
             steered: VecDeque::new(),
             kept: 0,
@@ -54,7 +61,7 @@ impl<'a> Talk<'a> {
     pub(super) fn idle(&mut self, line: Option<String>) {
         match self.read(line) {
             Some(InputLine::User(text)) => self.later(&text),
-            Some(InputLine::Answer(id, _)) => output::print_error(&format!("no question `{id}` is open; none is")),
+            Some(InputLine::Answer(id, _)) => self.refuse(&format!("no question `{id}` is open; none is")),
             Some(InputLine::Interrupt) => output::remark("there is nothing to interrupt"),
             None => {}
         }
@@ -121,13 +128,13 @@ impl<'a> Talk<'a> {
     }
 
     /// Interprets a message. One that names an unknown skill is rejected with an error, like an invalid line.
-    fn interpret(&self, text: &str) -> Option<Typed> {
+    fn interpret(&mut self, text: &str) -> Option<Typed> {
         let (commands, skills) = self.typing;
         let typed = commands.read(text).and_then(|typed| {
             slash::check_skill(typed.skill.as_ref(), skills)?;
             Ok(typed)
         });
-        typed.map_err(|problem| output::print_error(&problem.to_string())).ok()
+        typed.map_err(|problem| self.refuse(&problem.to_string())).ok()
     }
 
     fn read(&mut self, line: Option<String>) -> Option<InputLine> {
@@ -138,14 +145,35 @@ impl<'a> Talk<'a> {
         if line.trim().is_empty() {
             return None;
         }
-        // Stdout is for events only.
-        parse_line(&line).map_err(|problem| output::print_error(&problem)).ok()
+        match parse_line(&line) {
+            Ok(line) => {
+                self.used = true;
+                Some(line)
+            }
+            Err(problem) => {
+                self.refuse(&problem);
+                None
+            }
+        }
+    }
+
+    /// Reports that a line cannot be used, to the program that wrote it and to the user.
+    fn refuse(&mut self, reason: &str) {
+        self.refused = true;
+        output::print_error(reason);
+        // If nobody reads the events, the next one says so.
+        let _ = JsonLines.line(&json!({"type": "input_refused", "reason": reason}));
+    }
+
+    /// Returns how the program ends if the input ends between two turns.
+    pub(super) fn exit(&self) -> Exit {
+        if self.refused && !self.used { Exit::WrongUsage } else { Exit::Done }
     }
 
     fn answer(&mut self, id: &str, decision: Value) {
         match answers::checked(id, decision, &self.asked, &self.answers, self.agent) {
             Ok(decision) => self.answers.push((id.to_owned(), decision.into())),
-            Err(problem) => output::print_error(&problem),
+            Err(problem) => self.refuse(&problem),
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deepagents::{
-    ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, Run, RunError, RunInput,
+    ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, Outcome, Run, RunError,
+    RunInput,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -90,42 +91,7 @@ impl Stream<'_> {
         let mut input = input;
         let (mut stopped, mut over) = (None, None);
         loop {
-            let began = Instant::now();
-            input = self.limits.apply(input, taken.elapsed).within(&taken.shared);
-            // An interrupted turn is resumed already cancelled: its calls are answered, and the log records its end.
-            if talk.interrupted {
-                let ended = CancellationToken::new();
-                ended.cancel();
-                input = input.cancelled_by(&ended);
-            }
-            // The decisions are saved, but not acted on.
-            if stopped.is_some() {
-                input = input.observer(Arc::new(Suspended));
-            }
-            let mut run = self.agent.run(input);
-            if stopped.is_some() {
-                HowToStop::Leave.stop(&run.handle(), true);
-            }
-            let shown = follow(&mut run, taken, talk, signals, &mut stopped, out).await;
-            let Followed { failed, answers } = match shown {
-                Ok(followed) => followed,
-                Err(error) => {
-                    HowToStop::Leave.stop(&run.handle(), true);
-                    let _ = run.outcome().await;
-                    return Err(error);
-                }
-            };
-            let result = run.outcome().await;
-            taken.elapsed += began.elapsed();
-            let outcome = match result {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    taken.usage += error.usage;
-                    failed_turn_end(failed, &error, answers, out)?;
-                    break;
-                }
-            };
-            taken.usage += outcome.usage;
+            let Some(outcome) = self.run_once(input, &mut stopped, taken, talk, signals, out).await? else { break };
             if let Some((exit, words)) = self.at_limit(&outcome, taken).filter(|_| stopped.is_none()) {
                 talk.take_back();
                 words.iter().for_each(|words| output::print_error(words));
@@ -170,6 +136,55 @@ impl Stream<'_> {
         }
         talk.take_back();
         Ok(TurnEnd::Over(over))
+    }
+
+    /// Runs the agent once. Returns `None` if the run failed, which has been reported.
+    async fn run_once(
+        &self,
+        input: RunInput,
+        stopped: &mut Option<HowToStop>,
+        taken: &mut Taken,
+        talk: &mut Talk<'_>,
+        signals: &mut EndSignals,
+        out: &mut JsonLines,
+    ) -> io::Result<Option<Outcome>> {
+        let began = Instant::now();
+        let mut input = self.limits.apply(input, taken.elapsed).within(&taken.shared);
+        // An interrupted turn is resumed already cancelled: its calls are answered, and the log records its end.
+        if talk.interrupted {
+            let ended = CancellationToken::new();
+            ended.cancel();
+            input = input.cancelled_by(&ended);
+        }
+        // The decisions are saved, but not acted on.
+        if stopped.is_some() {
+            input = input.observer(Arc::new(Suspended));
+        }
+        let mut run = self.agent.run(input);
+        if stopped.is_some() {
+            HowToStop::Leave.stop(&run.handle(), true);
+        }
+        let Followed { failed, answers } = match follow(&mut run, taken, talk, signals, stopped, out).await {
+            Ok(followed) => followed,
+            Err(error) => {
+                HowToStop::Leave.stop(&run.handle(), true);
+                let _ = run.outcome().await;
+                return Err(error);
+            }
+        };
+        let result = run.outcome().await;
+        taken.elapsed += began.elapsed();
+        match result {
+            Ok(outcome) => {
+                taken.usage += outcome.usage;
+                Ok(Some(outcome))
+            }
+            Err(error) => {
+                taken.usage += error.usage;
+                failed_turn_end(failed, &error, answers, out)?;
+                Ok(None)
+            }
+        }
     }
 
     /// Waits until all questions are decided, the turn is interrupted, or nobody is left to decide.

@@ -87,43 +87,8 @@ pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: 
     }
     let commands = commands(source, name, section)?;
     if let Some(directory) = &section.layout {
-        let own = AgentSection {
-            description: None,
-            layout: None,
-            model: None,
-            root: None,
-            approve: None,
-            questions: None,
-            commands: None,
-            ..section.clone()
-        };
-        if own != AgentSection::default() {
-            let why = "its agent.json defines it; only description, model, root, approve, questions and commands may be set here";
-            return Err(source.wrong(&keys("layout"), why).into());
-        }
-        let mut options = args.agent.clone();
-        options.model = options.model.or_else(|| section.model.clone());
-        options.root = options.root.or_else(|| section.root.as_ref().map(|_| root));
-        if section.commands.is_some() {
-            options.commands = commands;
-        }
-        let mut plan = laid_out(&options, approve, &source.place(directory))?;
-        name.clone_into(&mut plan.name);
-        plan.description = section.description.clone().or(plan.description);
-        plan.questions = section.questions.unwrap_or(plan.questions);
-        return Ok(plan);
+        return with_layout(args, source, (name, section), (approve, root, commands), directory);
     }
-    let system = match (&section.system_prompt, &section.system_prompt_file) {
-        (Some(_), Some(_)) => {
-            return Err(source.wrong(&keys("system_prompt_file"), "`system_prompt` is also given; remove one").into());
-        }
-        (Some(text), None) if text.starts_with('@') => {
-            return Err(source.wrong(&keys("system_prompt"), "use `system_prompt_file` to name a file").into());
-        }
-        (Some(text), None) => Some(text.clone()),
-        (None, Some(file)) => Some(format!("@{}", source.place(file).display())),
-        (None, None) => None,
-    };
     let rules = match section.permissions.as_slice() {
         [] => None,
         given => Some(
@@ -131,9 +96,77 @@ pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: 
                 .map_err(|error| source.wrong(&keys("permissions"), error))?,
         ),
     };
+    let mut options = options(&args.agent, section, root, system(source, name, section)?);
+    if section.commands.is_some() {
+        options.commands = commands;
+    }
+    options.mcp.mcp_config = section.mcp_config.as_ref().map(|file| source.place(file)).or(options.mcp.mcp_config);
+    let plan = AgentPlan::new(name.to_owned(), options, approve.unwrap_or(Approve::Ask));
+    Ok(AgentPlan {
+        description: section.description.clone(),
+        questions: section.questions.unwrap_or(plan.questions),
+        rules,
+        servers: servers(source, name, &section.mcp_servers)?,
+        ..plan
+    })
+}
+
+/// Describes an agent that a directory defines. The section may set little beside it.
+fn with_layout(
+    args: &ServeArgs,
+    source: &Source,
+    (name, section): (&str, &AgentSection),
+    (approve, root, commands): (Option<Approve>, PathBuf, CommandArgs),
+    directory: &Path,
+) -> Result<AgentPlan> {
+    let own = AgentSection {
+        description: None,
+        layout: None,
+        model: None,
+        root: None,
+        approve: None,
+        questions: None,
+        commands: None,
+        ..section.clone()
+    };
+    if own != AgentSection::default() {
+        let why =
+            "its agent.json defines it; only description, model, root, approve, questions and commands may be set here";
+        return Err(source.wrong(&["agents", name, "layout"], why).into());
+    }
+    let mut options = args.agent.clone();
+    options.model = options.model.or_else(|| section.model.clone());
+    options.root = options.root.or_else(|| section.root.as_ref().map(|_| root));
+    if section.commands.is_some() {
+        options.commands = commands;
+    }
+    let mut plan = laid_out(&options, approve, &source.place(directory))?;
+    name.clone_into(&mut plan.name);
+    plan.description = section.description.clone().or(plan.description);
+    plan.questions = section.questions.unwrap_or(plan.questions);
+    Ok(plan)
+}
+
+/// Returns the system prompt of a section, or the file that has it as `@FILE`.
+fn system(source: &Source, name: &str, section: &AgentSection) -> Result<Option<String>> {
+    let wrong = |key: &str, why: &str| source.wrong(&["agents", name, key], why);
+    Ok(match (&section.system_prompt, &section.system_prompt_file) {
+        (Some(_), Some(_)) => {
+            return Err(wrong("system_prompt_file", "`system_prompt` is also given; remove one").into());
+        }
+        (Some(text), None) if text.starts_with('@') => {
+            return Err(wrong("system_prompt", "use `system_prompt_file` to name a file").into());
+        }
+        (Some(text), None) => Some(text.clone()),
+        (None, Some(file)) => Some(format!("@{}", source.place(file).display())),
+        (None, None) => None,
+    })
+}
+
+/// Returns the options of an agent. Those of the command line take precedence over its section.
+fn options(cli: &AgentArgs, section: &AgentSection, root: PathBuf, system: Option<String>) -> AgentArgs {
     let off = |switch: Option<bool>| switch == Some(false);
-    let cli = &args.agent;
-    let mut options = AgentArgs {
+    AgentArgs {
         model: cli.model.clone().or_else(|| section.model.clone()),
         effort: cli.effort.or(section.effort),
         base_url: cli.base_url.clone().or_else(|| section.base_url.clone()),
@@ -153,19 +186,7 @@ pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: 
         no_hooks: cli.no_hooks || off(section.hooks),
         no_todos: cli.no_todos || off(section.todos),
         ..cli.clone()
-    };
-    if section.commands.is_some() {
-        options.commands = commands;
     }
-    options.mcp.mcp_config = section.mcp_config.as_ref().map(|file| source.place(file)).or(options.mcp.mcp_config);
-    let plan = AgentPlan::new(name.to_owned(), options, approve.unwrap_or(Approve::Ask));
-    Ok(AgentPlan {
-        description: section.description.clone(),
-        questions: section.questions.unwrap_or(plan.questions),
-        rules,
-        servers: servers(source, name, &section.mcp_servers)?,
-        ..plan
-    })
 }
 
 fn commands(source: &Source, name: &str, section: &AgentSection) -> Result<CommandArgs> {

@@ -99,7 +99,7 @@ impl Filesystem {
 
     /// Returns the tools with which the agent can read what the harness stores in a directory.
     fn readers(&self, directory: &VPath, cx: &Context) -> Readers {
-        let readers = Readers::of(cx, &*self.workspace.backend_for(cx), directory);
+        let readers = Readers::of(cx, &*self.workspace.kept_for(cx), directory);
         let allowed = &self.options.allowed_prefixes;
         let is_within = allowed.is_empty() || allowed.iter().any(|prefix| directory.starts_with(prefix));
         if is_within { readers } else { readers.without_file_tools() }
@@ -158,7 +158,8 @@ impl Middleware for Filesystem {
         if self.workspace.is_made_per_run() {
             let (has_shell, can) = (backend.shell().is_some(), backend.capabilities());
             request.tools.retain(|tool| works(&tool.name, has_shell, can));
-            tools::describe_reach(&mut request.tools, &backend.shell_unreachable());
+            // As the harness sees it, since the agent finds its directories only once something is in them.
+            tools::describe_reach(&mut request.tools, &self.workspace.kept_for(cx).shell_unreachable());
         }
         let readers = self.readers(self.workspace.artifacts().history(), cx);
         Ok(if readers.any() { long::shorten(request, readers, cx) } else { request })

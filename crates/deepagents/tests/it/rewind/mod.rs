@@ -1,5 +1,6 @@
 //! Files and conversation are rewound together: real directories, real SQLite.
 
+mod commands;
 mod damage;
 
 use std::collections::BTreeMap;

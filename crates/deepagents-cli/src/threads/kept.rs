@@ -1,0 +1,74 @@
+//! A journal whose threads are copied and deleted together with what is kept beside the database.
+
+use std::sync::Arc;
+
+use deepagents::core::futures_core::future::BoxFuture;
+use deepagents::core::journal::{Journal, JournalError, LogPosition, Threads};
+use deepagents::{forward_journal, forward_threads};
+
+use super::artifacts::Artifacts;
+
+struct WithArtifacts {
+    journal: Arc<dyn Journal>,
+    artifacts: Artifacts,
+}
+
+/// Copies and deletes the artifacts of a journal's threads with them.
+pub(crate) fn with_artifacts(journal: Arc<dyn Journal>, artifacts: Option<&Artifacts>) -> Arc<dyn Journal> {
+    match artifacts.cloned() {
+        Some(artifacts) => Arc::new(WithArtifacts { journal, artifacts }),
+        None => journal,
+    }
+}
+
+impl WithArtifacts {
+    fn threads(&self) -> &dyn Threads {
+        self.journal.threads()
+    }
+}
+
+fn failed(what: &str, error: &anyhow::Error) -> JournalError {
+    JournalError::Storage(format!("the large results of the thread cannot be {what}: {error}").into())
+}
+
+impl Journal for WithArtifacts {
+    forward_journal!([.journal]; claim, renew, release, append, load, read, put_snapshot, storage);
+
+    fn threads(&self) -> &dyn Threads {
+        self
+    }
+}
+
+impl Threads for WithArtifacts {
+    forward_threads!([.threads()]; get, list, set_metadata, update_metadata, set_parent, set_ttl, remove);
+
+    fn copy<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        until: Option<LogPosition>,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            self.threads().copy(from, to, until).await?;
+            self.artifacts.copy(from, to).await.map_err(|error| failed("copied", &error))
+        })
+    }
+
+    fn delete<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<bool, JournalError>> {
+        Box::pin(async move {
+            let existed = self.threads().delete(thread).await?;
+            self.artifacts.remove(thread).await.map_err(|error| failed("removed", &error))?;
+            Ok(existed)
+        })
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, Result<u64, JournalError>> {
+        Box::pin(async move {
+            let swept = self.threads().sweep().await?;
+            if swept > 0 {
+                self.artifacts.gc(&*self.journal).await.map_err(|error| failed("removed", &error))?;
+            }
+            Ok(swept)
+        })
+    }
+}
