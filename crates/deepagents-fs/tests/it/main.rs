@@ -21,6 +21,8 @@ mod executables;
 mod files;
 #[cfg(target_os = "linux")]
 mod guards;
+#[cfg(unix)]
+mod host_directory;
 mod lines;
 mod locked_file;
 #[cfg(target_os = "linux")]
