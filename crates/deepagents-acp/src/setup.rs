@@ -128,7 +128,10 @@ impl SessionSetup {
         let (editor, root, directory) = (self.editor.clone(), self.cwd.clone(), self.directory.clone());
         let files: Arc<dyn Backend> = Arc::new(EditorFiles::new(files, editor, root, directory));
         self.policy.set_sandboxed(own.as_ref().is_some_and(|own| own.sandboxed));
-        let own = own.map(|own| self.exclusive(own.shell));
+        let own = own.map(|own| match &self.directory {
+            Some(directory) => directory.shell(own.shell),
+            None => own.shell,
+        });
         if own.is_none() && !self.editor.has_terminals() {
             return files;
         }
@@ -137,12 +140,12 @@ impl SessionSetup {
         Arc::new(WithShell::new(files, SessionShell { editor, own, policy, root, directory }))
     }
 
-    /// Wraps a shell whose commands may change files of the directory, such as that of hooks: while they run, the editor
-    /// is not asked to open files there, because a command could lead it outside. [`workspace`](Self::workspace) does
-    /// this for the shell that it is given.
+    /// Wraps a shell whose commands may change files of the directory, such as that of hooks. They start when the editor
+    /// has answered the requests made before, and while they run, it is not asked to open files there, because a command
+    /// could lead it outside. [`workspace`](Self::workspace) does this itself for the shell that it is given.
     pub fn exclusive(&self, shell: Arc<dyn Shell>) -> Arc<dyn Shell> {
         match &self.directory {
-            Some(directory) => directory.shell(shell),
+            Some(directory) => directory.waiting_shell(shell),
             None => shell,
         }
     }

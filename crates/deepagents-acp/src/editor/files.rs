@@ -1,5 +1,7 @@
 //! Files as the person sees them, including unsaved changes.
 
+mod disk;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,12 +17,8 @@ use deepagents::fs::{
 };
 use futures_util::future::BoxFuture;
 
+use self::disk::{HEAD_BYTES, MAX_EDITOR_READ_BYTES, has_text_version, is_text};
 use super::{CurrentCall, Editor, EditorError};
-
-/// Larger files are read from disk, because an editor returns files as a whole.
-const MAX_EDITOR_READ_BYTES: u64 = 4 << 20;
-/// Number of bytes at the beginning of a file that tell whether it is text.
-const HEAD_BYTES: usize = 8 << 10;
 
 /// A directory whose text files tool calls read and write through the editor, as far as the editor supports it.
 ///
@@ -108,15 +106,6 @@ impl EditorFiles {
         }
     }
 
-    /// Returns the text on disk, if versions are derived from texts.
-    async fn text_on_disk(&self, state: &State, path: &VPath) -> Result<Option<Bytes>, FsError> {
-        if !self.reads_and_writes() {
-            return Ok(None);
-        }
-        let file = self.inner.read(state, path, ByteRange::first(MAX_EDITOR_READ_BYTES + 1)).await?;
-        Ok(has_text_version(&file.bytes).then_some(file.bytes))
-    }
-
     async fn look(&self, state: &State, path: &VPath) -> Result<Stat, FsError> {
         if self.reads_and_writes()
             && let Some(text) = self.text(state, path).await?
@@ -166,52 +155,11 @@ impl EditorFiles {
         };
         Ok(Written { update: Update::none(), version })
     }
-
-    async fn save_on_disk(
-        &self,
-        state: &State,
-        path: &VPath,
-        data: &Bytes,
-        mode: WriteMode,
-    ) -> Result<Written, FsError> {
-        let mode = match mode {
-            WriteMode::IfVersion(version) if self.reads_and_writes() => {
-                WriteMode::IfVersion(self.version_on_disk(state, path, version).await?)
-            }
-            mode => mode,
-        };
-        let written = self.inner.write(state, path, data.clone(), mode).await?;
-        let version = if self.reads_and_writes() && has_text_version(data) {
-            Version::from_content(data)
-        } else {
-            written.version
-        };
-        Ok(Written { version, ..written })
-    }
-
-    /// Returns the version on disk of a file, if `version` is that of its text.
-    async fn version_on_disk(&self, state: &State, path: &VPath, version: Version) -> Result<Version, FsError> {
-        match self.inner.read_to_change(state, path).await {
-            Ok(file) if Version::from_content(&file.bytes) == version => Ok(file.stat.version),
-            Ok(_) | Err(FsError::NotFound(_)) => Ok(version),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 /// Returns the path on disk of a workspace path.
 pub(crate) fn on_disk(root: &Path, path: &VPath) -> PathBuf {
     root.join(path.as_str().trim_start_matches('/'))
-}
-
-/// Whether the beginning of a file looks like text.
-fn is_text(head: &[u8]) -> bool {
-    !head.iter().take(HEAD_BYTES).any(|byte| *byte == 0)
-}
-
-/// Whether the version of a file with this content is derived from it, so that it is the same in the editor and on disk.
-fn has_text_version(content: &[u8]) -> bool {
-    content.len() as u64 <= MAX_EDITOR_READ_BYTES && is_text(content)
 }
 
 fn stat_of(text: &Bytes) -> Stat {

@@ -73,13 +73,17 @@ impl Registration {
 
     /// Waits until no access goes on whose path this command could change. None begins meanwhile. Returns `false` if one
     /// of them goes on for longer than the limit.
-    pub(super) async fn alone(&self, limit: Duration) -> bool {
+    pub(super) async fn alone(&self, limit: Option<Duration>) -> bool {
         loop {
             let ended = ACCESS_ENDED.notified();
             tokio::pin!(ended);
             // Before looking, so that an access that ends right after that is not missed.
             ended.as_mut().enable();
             let Some(oldest) = self.oldest_access() else { return true };
+            let Some(limit) = limit else {
+                ended.await;
+                continue;
+            };
             let deadline = oldest + limit;
             if deadline <= Instant::now() || timeout_at(deadline, ended).await.is_err() {
                 return false;

@@ -104,8 +104,12 @@ impl HostDirectory {
     /// # Errors
     /// Returns an error if an access takes too long, because the other program has not answered.
     pub async fn exclude_access(&self) -> Result<CommandGuard, ShellError> {
+        self.exclude_access_within(Some(ACCESS_TIMEOUT)).await
+    }
+
+    async fn exclude_access_within(&self, limit: Option<Duration>) -> Result<CommandGuard, ShellError> {
         let registration = Registration::command(&self.place);
-        if registration.alone(ACCESS_TIMEOUT).await {
+        if registration.alone(limit).await {
             return Ok(CommandGuard { _registration: registration });
         }
         Err(ShellError::Start(format!(
@@ -119,6 +123,12 @@ impl HostDirectory {
     /// left, which the shell must report as [`Command::while_running`](crate::shell::Command::while_running) says. In a
     /// [session](Shell::session), this lasts until the session's process has ended.
     pub fn shell(&self, shell: Arc<dyn Shell>) -> Arc<dyn Shell> {
-        Arc::new(ExclusiveShell { directory: self.clone(), shell })
+        Arc::new(ExclusiveShell { directory: self.clone(), shell, limit: Some(ACCESS_TIMEOUT) })
+    }
+
+    /// Like [`shell`](Self::shell), but its commands wait for as long as an access goes on, instead of being refused. For
+    /// commands that must not be skipped, such as hooks that review calls.
+    pub fn waiting_shell(&self, shell: Arc<dyn Shell>) -> Arc<dyn Shell> {
+        Arc::new(ExclusiveShell { directory: self.clone(), shell, limit: None })
     }
 }

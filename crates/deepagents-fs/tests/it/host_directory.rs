@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use deepagents_fs::HostDirectory;
 use deepagents_fs::shell::{Command, Confinement, Exit, LocalShell, SessionOptions, ShellError};
@@ -76,6 +77,20 @@ async fn a_command_is_refused_if_an_access_does_not_end() {
     assert!(matches!(at_once, Some(Err(_))), "the next command does not wait again");
     drop(access);
     assert!(directory.exclude_access().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_must_not_be_skipped_waits_for_as_long_as_an_access_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = open(dir.path());
+    let shell = directory.waiting_shell(Arc::new(LocalShell::open(dir.path(), Confinement::Unconfined).unwrap()));
+    let access = directory.access().await.unwrap();
+    let mut run = shell.run(Command::new("touch ran"), CancellationToken::new(), None);
+    assert!(tokio::time::timeout(Duration::from_secs(100_000), &mut run).await.is_err());
+    assert!(!dir.path().join("ran").exists());
+    drop(access);
+    assert_eq!(run.await.unwrap().exit, Exit::Code(0));
+    assert!(dir.path().join("ran").exists());
 }
 
 #[tokio::test]
