@@ -58,7 +58,7 @@ impl Mode {
 }
 
 /// The rule name of the session's own interrupts.
-pub(crate) const ASKED: &str = "the session's mode asks before anything is changed";
+pub(crate) const ASKED: &str = "the session's mode";
 
 /// How a call is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

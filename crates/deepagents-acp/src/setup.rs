@@ -8,8 +8,8 @@ use deepagents::core::interrupt::DecisionKind;
 use deepagents::core::journal::Journal;
 use deepagents::core::message::ToolCall;
 use deepagents::core::tool::DynTool;
-use deepagents::fs::Backend;
 use deepagents::fs::shell::{Shell, WithShell};
+use deepagents::fs::{Backend, HostDirectory};
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::{Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy};
 
@@ -30,6 +30,8 @@ pub struct SessionSetup {
     pub(crate) mcp_servers: Vec<McpServer>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) editor: Editor,
+    /// `None` if it could not be opened.
+    pub(crate) directory: Option<HostDirectory>,
     /// Set once the files are known.
     pub(crate) workspace: Arc<OnceLock<Arc<dyn Backend>>>,
 }
@@ -119,15 +121,33 @@ impl SessionSetup {
 
     /// Wraps the files of the directory, so that they include the person's unsaved changes, and adds commands that run
     /// in the editor's terminal or the host's `own` shell. If there is neither, the agent cannot run commands.
+    ///
+    /// The editor opens files by path, so it is not asked for any while a command runs; see
+    /// [`exclusive`](Self::exclusive) for commands that run elsewhere.
     pub fn workspace(&self, files: Arc<dyn Backend>, own: Option<OwnShell>) -> Arc<dyn Backend> {
-        let files: Arc<dyn Backend> = Arc::new(EditorFiles::new(files, self.editor.clone(), self.cwd.clone()));
+        let (editor, root, directory) = (self.editor.clone(), self.cwd.clone(), self.directory.clone());
+        let files: Arc<dyn Backend> = Arc::new(EditorFiles::new(files, editor, root, directory));
         self.policy.set_sandboxed(own.as_ref().is_some_and(|own| own.sandboxed));
-        let own = own.map(|own| own.shell);
+        let own = own.map(|own| match &self.directory {
+            Some(directory) => directory.shell(own.shell),
+            None => own.shell,
+        });
         if own.is_none() && !self.editor.has_terminals() {
             return files;
         }
         let (editor, policy, root) = (self.editor.clone(), self.policy.clone(), self.cwd.clone());
-        Arc::new(WithShell::new(files, SessionShell { editor, own, policy, root }))
+        let directory = self.directory.clone();
+        Arc::new(WithShell::new(files, SessionShell { editor, own, policy, root, directory }))
+    }
+
+    /// Wraps a shell whose commands may change files of the directory, such as that of hooks. They start when the editor
+    /// has answered the requests made before, and while they run, it is not asked to open files there, because a command
+    /// could lead it outside. [`workspace`](Self::workspace) does this itself for the shell that it is given.
+    pub fn exclusive(&self, shell: Arc<dyn Shell>) -> Arc<dyn Shell> {
+        match &self.directory {
+            Some(directory) => directory.waiting_shell(shell),
+            None => shell,
+        }
     }
 
     /// Adds the session's journal, approvals and editor middleware to an agent. A person is asked about tools that

@@ -3,8 +3,8 @@
 pub(crate) use agent_client_protocol::schema::ProtocolVersion;
 pub(crate) use agent_client_protocol::v1::schema::*;
 pub(crate) use agent_client_protocol::{
-    Agent, Client, ConnectTo, Error, JsonRpcRequest, JsonRpcResponse, Lines, UntypedMessage, on_receive_notification,
-    on_receive_request,
+    Agent, Client, ConnectTo, Error, JsonRpcRequest, JsonRpcResponse, Lines, RequestCancellationHandle, UntypedMessage,
+    on_receive_notification, on_receive_request,
 };
 
 /// The connection to an editor.

@@ -13,6 +13,7 @@ pub mod edit;
 mod error;
 mod files;
 mod forward;
+mod host_directory;
 pub mod lines;
 #[cfg(unix)]
 mod local;
@@ -39,6 +40,7 @@ pub use classify::ContentKind;
 pub use composite::CompositeBackend;
 pub use error::{DeniedReason, FsError, OpenError};
 pub use files::{Content, FileData, FileMap, Files, FilesUpdate};
+pub use host_directory::{AccessGuard, CommandGuard, HostDirectory};
 #[cfg(unix)]
 pub use local::{LocalBackend, LocalOptions};
 #[cfg(all(unix, feature = "undo"))]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::AnswerForm;
+use deepagents::fs::AccessGuard;
 
 use crate::backlog::Backlog;
 use crate::wire;
@@ -51,6 +52,16 @@ impl From<wire::Error> for EditorError {
         }
         let detail = error.data.as_ref().and_then(|data| data.as_str()).map(|data| format!(" ({data})"));
         Self::Refused(format!("{}{}", error.message, detail.unwrap_or_default()))
+    }
+}
+
+/// Asks the editor to cancel a request if it has not answered it by then.
+struct CancelOnDrop(wire::RequestCancellationHandle);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        // Fails only if the editor has disconnected.
+        let _ = self.0.cancel();
     }
 }
 
@@ -134,8 +145,20 @@ impl Editor {
         Ok(self.request(wire::ReadTextFileRequest::new(self.session.clone(), path)).await?.content)
     }
 
-    pub(crate) async fn write_text(&self, path: &Path, text: &str) -> Result<(), EditorError> {
-        self.request(wire::WriteTextFileRequest::new(self.session.clone(), path, text)).await.map(drop)
+    /// Writes the text of a file. The editor may write it even if the caller has given up, so `access` is kept until it
+    /// has answered.
+    pub(crate) async fn write_text(&self, path: &Path, text: &str, access: AccessGuard) -> Result<(), EditorError> {
+        let sent = self.connection.send_request(wire::WriteTextFileRequest::new(self.session.clone(), path, text));
+        let _cancel = CancelOnDrop(sent.cancellation_handle());
+        let answer = tokio::spawn(async move {
+            let answer = sent.block_task().await;
+            drop(access);
+            answer
+        });
+        match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
+            Ok(Ok(answer)) => answer.map(drop).map_err(EditorError::from),
+            Ok(Err(_)) | Err(_) => Err(EditorError::Silent),
+        }
     }
 
     /// Asks the person to approve a call. Returns `None` if they did not decide. No timeout.
@@ -192,9 +215,12 @@ impl Editor {
         let _ = self.request(wire::KillTerminalRequest::new(self.session.clone(), terminal.clone())).await;
     }
 
-    /// Releases a terminal, which kills its command. Does not wait for the response.
-    pub(crate) fn release_terminal(&self, terminal: &wire::TerminalId) {
+    /// Releases a terminal, which kills its command. The request is sent at once; the future waits for the answer.
+    pub(crate) fn release_terminal(&self, terminal: &wire::TerminalId) -> impl Future<Output = ()> + Send + use<> {
         let request = wire::ReleaseTerminalRequest::new(self.session.clone(), terminal.clone());
-        self.connection.send_request(request).detach();
+        let sent = self.connection.send_request(request);
+        async move {
+            let _ = tokio::time::timeout(REQUEST_TIMEOUT, sent.block_task()).await;
+        }
     }
 }

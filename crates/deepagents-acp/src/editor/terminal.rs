@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deepagents::fs::permissions::Permissions;
-use deepagents::fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
+use deepagents::fs::shell::{Command, CommandOutput, Exit, SessionOptions, Shell, ShellError};
+use deepagents::fs::{CommandGuard, HostDirectory};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -32,22 +33,29 @@ pub(crate) struct SessionShell {
     pub(crate) own: Option<Arc<dyn Shell>>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) root: PathBuf,
+    pub(crate) directory: Option<HostDirectory>,
 }
 
 /// A terminal, released on drop.
 struct Terminal {
     editor: Editor,
     id: wire::TerminalId,
+    /// Excludes file accesses through the editor while its command may run.
+    running: Option<CommandGuard>,
 }
 
 impl Terminal {
     /// Creates a terminal that runs a command. If the caller stops waiting, the command is killed as soon as the editor
     /// returns the terminal.
-    async fn create(editor: &Editor, request: wire::CreateTerminalRequest) -> Result<Self, EditorError> {
+    async fn create(
+        editor: &Editor,
+        request: wire::CreateTerminalRequest,
+        running: Option<CommandGuard>,
+    ) -> Result<Self, EditorError> {
         let (tell, made) = oneshot::channel();
         let editor = editor.clone();
         tokio::spawn(async move {
-            let made = editor.create_terminal(request).await.map(|id| Self { editor, id });
+            let made = editor.create_terminal(request).await.map(|id| Self { editor, id, running });
             if let Err(Ok(late)) = tell.send(made) {
                 late.editor.kill_terminal(&late.id).await;
             }
@@ -61,7 +69,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.editor.release_terminal(&self.id);
+        let (released, running) = (self.editor.release_terminal(&self.id), self.running.take());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                released.await;
+                drop(running);
+            });
+        }
     }
 }
 
@@ -83,12 +97,18 @@ impl SessionShell {
             .cwd(on_disk(&self.root, command.directory()))
             .output_byte_limit(MAX_OUTPUT_BYTES);
         let began = Instant::now();
-        let terminal = tokio::select! {
+        let start = async {
+            let running = match &self.directory {
+                Some(directory) => Some(directory.exclude_access().await?),
+                None => None,
+            };
+            let made = Terminal::create(&self.editor, request, running).await;
+            made.map_err(|error| ShellError::Start(error.to_string()))
+        };
+        let mut terminal = tokio::select! {
             biased;
             () = cancel.cancelled() => return Ok(CommandOutput::new(String::new(), Exit::Cancelled)),
-            made = Terminal::create(&self.editor, request) => {
-                made.map_err(|error| ShellError::Start(error.to_string()))?
-            }
+            made = start => made?,
         };
         CurrentCall::runs_in(&terminal.id.0);
         let limit = command.limit().unwrap_or(DEFAULT_TIMEOUT);
@@ -97,6 +117,7 @@ impl SessionShell {
             () = cancel.cancelled() => Some(Exit::Cancelled),
             ended = self.editor.wait_for_exit(&terminal.id) => {
                 let ended = ended?;
+                terminal.running = None;
                 let printed = self.editor.terminal_output(&terminal.id).await?;
                 return match exit_of(&ended) {
                     Some(exit) => Ok(output(printed, exit, began)),
@@ -161,6 +182,11 @@ impl Shell for SessionShell {
     /// Applies file rules to the host's own shell only. Commands in the editor's terminal have the person's rights.
     fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
         self.own.as_ref()?.under(rules)
+    }
+
+    /// Returns a session of the host's own shell, in every mode: commands in the editor's terminal share nothing.
+    fn session(&self, options: &SessionOptions) -> Option<Arc<dyn Shell>> {
+        self.own.as_ref()?.session(options)
     }
 
     fn run(

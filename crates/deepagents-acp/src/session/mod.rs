@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use deepagents::core::journal::ThreadInfo;
-use deepagents::fs::Backend;
+use deepagents::fs::{Backend, HostDirectory};
 use tokio_util::sync::CancellationToken;
 
 use crate::editor::Editor;
@@ -86,6 +86,9 @@ impl<H: AgentHost> Session<H> {
         if known.and_then(|thread| host.mode_of(thread)) == Some(Mode::Plan) {
             policy.set_mode(Mode::Plan);
         }
+        let path = cwd.clone();
+        // The host reports a directory that cannot be used.
+        let opened = tokio::task::spawn_blocking(move || HostDirectory::open(path).ok()).await;
         let setup = SessionSetup {
             instance_id: NEXT_INSTANCE_ID.fetch_add(1, Ordering::Relaxed),
             cwd: cwd.clone(),
@@ -94,6 +97,7 @@ impl<H: AgentHost> Session<H> {
             mcp_servers,
             policy: policy.clone(),
             editor: editor.clone(),
+            directory: opened.ok().flatten(),
             workspace: Arc::new(OnceLock::new()),
         };
         let agent = match build(&*host, &setup).await {

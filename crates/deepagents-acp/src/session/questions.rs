@@ -82,6 +82,7 @@ impl<H: AgentHost> Session<H> {
         self.policy.allow_always(SessionRule::Calls(rule));
     }
 
+    /// Returns the decision about one question. Returns `None` if the person does not decide.
     async fn ask(
         &self,
         run: &str,
@@ -89,20 +90,13 @@ impl<H: AgentHost> Session<H> {
         state: &State,
         presenter: &mut Presenter<'_>,
     ) -> Result<Option<DecisionRecord>, EditorError> {
-        let allows = |kind: DecisionKind| question.allowed.contains(&kind);
+        let can = |kind: DecisionKind| question.allowed.contains(&kind);
         // A gate interrupts before a call. Any other interrupt is raised by the tool itself.
         let is_gate = question.is_gate();
         // An interrupt by any other rule is asked each time: neither the mode nor remembered rules apply to it.
-        let of_mode = is_gate && question.rule.as_deref() == Some(ASKED) && allows(DecisionKind::Approve);
-        if of_mode {
-            if self.policy.decide(&question.tool) == PolicyDecision::Allow {
-                let author = DecisionAuthor::Rule { text: self.policy.reason() };
-                return Ok(Some(DecisionRecord::new(Decision::Approve, author)));
-            }
-            if let Some(rule) = self.remembered(question).await {
-                let author = DecisionAuthor::RememberedRule { text: rule };
-                return Ok(Some(DecisionRecord::new(Decision::Approve, author)));
-            }
+        let of_mode = is_gate && question.rule.as_deref() == Some(ASKED) && can(DecisionKind::Approve);
+        if of_mode && let Some(approved) = self.approved_by_rule(question).await {
+            return Ok(Some(approved));
         }
         let old = if question.tool == "write_file" {
             old_text(&*self.agent().workspace, state, &question.args).await
@@ -110,23 +104,10 @@ impl<H: AgentHost> Session<H> {
             None
         };
         let call = presenter.question(run, question, old);
-        let hooks = self.agent().hooks;
-        if !is_gate && allows(DecisionKind::Respond) && self.editor.has_forms() {
-            if let Some(hooks) = &hooks {
-                tokio::spawn(hooks.question(self.thread(), question));
-            }
-            let form = question.form.as_ref();
-            let answer = self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await?;
-            return Ok(match answer {
-                FormAnswer::Text(message) => Some(Decision::Respond { message }.into()),
-                FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
-                FormAnswer::Declined => {
-                    Some(Decision::Respond { message: "The person declined to answer.".to_owned() }.into())
-                }
-                FormAnswer::Closed => None,
-            });
+        if !is_gate && can(DecisionKind::Respond) && self.editor.has_forms() {
+            return Ok(self.ask_in_form(&call, question).await?.map(DecisionRecord::from));
         }
-        if let Some(hooks) = hooks {
+        if let Some(hooks) = self.agent().hooks {
             if let Some(decision) = hooks.permission_request(self.thread(), question).await {
                 let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
                 return Ok(Some(DecisionRecord::new(decision, author)));
@@ -134,6 +115,48 @@ impl<H: AgentHost> Session<H> {
             // Notification hooks run in the background, so the question does not wait for them.
             tokio::spawn(hooks.question(self.thread(), question));
         }
+        self.ask_for_permission(call, question, of_mode).await
+    }
+
+    /// Returns the approval of a call about which the session's mode asks, if the present mode or a remembered rule
+    /// allows it.
+    async fn approved_by_rule(&self, question: &ActionRequest) -> Option<DecisionRecord> {
+        let author = if self.policy.decide(&question.tool) == PolicyDecision::Allow {
+            DecisionAuthor::Rule { text: self.policy.reason() }
+        } else {
+            DecisionAuthor::RememberedRule { text: self.remembered(question).await? }
+        };
+        Some(DecisionRecord::new(Decision::Approve, author))
+    }
+
+    /// Asks for a text, with the form of the question.
+    async fn ask_in_form(
+        &self,
+        call: &wire::ToolCallUpdate,
+        question: &ActionRequest,
+    ) -> Result<Option<Decision>, EditorError> {
+        if let Some(hooks) = self.agent().hooks {
+            tokio::spawn(hooks.question(self.thread(), question));
+        }
+        let form = question.form.as_ref();
+        let answer = self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await?;
+        Ok(match answer {
+            FormAnswer::Text(message) => Some(Decision::Respond { message }),
+            FormAnswer::Declined if question.allowed.contains(&DecisionKind::Reject) => {
+                Some(Decision::Reject { message: None })
+            }
+            FormAnswer::Declined => Some(Decision::Respond { message: "The person declined to answer.".to_owned() }),
+            FormAnswer::Closed => None,
+        })
+    }
+
+    /// Asks whether a call may be made. A rule is offered and remembered only if the session's mode asks.
+    async fn ask_for_permission(
+        &self,
+        call: wire::ToolCallUpdate,
+        question: &ActionRequest,
+        of_mode: bool,
+    ) -> Result<Option<DecisionRecord>, EditorError> {
         let rule = self.rule_covering(question).filter(|_| of_mode);
         let options = options(question, rule.as_ref(), self.agent().rules.is_some());
         if options.is_empty() {

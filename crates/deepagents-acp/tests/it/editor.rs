@@ -10,7 +10,9 @@ use deepagents::core::middleware::DynMiddleware;
 use deepagents::core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
-use deepagents::fs::shell::{Confinement, LocalShell};
+use deepagents::fs::shell::{Confinement, LocalShell, SessionOptions, Shell};
+use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
+use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::models::catalogue::Catalogue;
 use deepagents::models::scripted::ScriptedModel;
 use deepagents::subagents::SubAgentSpec;
@@ -45,6 +47,12 @@ pub(crate) struct Host {
     pub(crate) halted: Arc<Semaphore>,
     /// Whether it has its own shell, and whether that counts as a sandbox.
     pub(crate) shell: Option<bool>,
+    /// Whether commands may run in the background.
+    pub(crate) background: BackgroundCommands,
+    /// Whether commands share a shell.
+    pub(crate) shell_session: bool,
+    /// A file with hooks, which run outside of a sandbox.
+    pub(crate) hooks: Option<String>,
     /// Models and efforts that agents were built with.
     pub(crate) built: Arc<Mutex<Vec<Built>>>,
     pub(crate) made: Arc<Mutex<u32>>,
@@ -95,6 +103,9 @@ impl Host {
             halts_at: None,
             halted,
             shell: None,
+            background: BackgroundCommands::Off,
+            shell_session: false,
+            hooks: None,
             built,
             made,
             gate: None,
@@ -134,16 +145,23 @@ impl AgentHost for Host {
             gate.acquire().await.unwrap().forget();
         }
         let files = LocalBackend::open(setup.cwd()).map_err(HostError::invalid)?;
-        let own = self.shell.map(|sandboxed| OwnShell {
-            shell: Arc::new(LocalShell::open(files.host_path(), Confinement::Unconfined).unwrap()),
-            sandboxed,
+        let shell: Arc<dyn Shell> = Arc::new(LocalShell::open(files.host_path(), Confinement::Unconfined).unwrap());
+        let hooks = self.hooks.as_ref().map(|hooks| {
+            let runner = HookRunner::new(Hooks::parse(hooks, "hooks.json", shell.clone()).unwrap());
+            runner.map_shells(|shell| setup.exclusive(shell))
         });
+        let own = self.shell.map(|sandboxed| OwnShell { shell, sandboxed });
         let workspace = setup.workspace(Arc::new(files), own);
         let mut profile = ModelProfile::default();
         profile.context_window = Some(100_000);
         let model = self.model.clone().with_profile(profile);
         let model = Halting { model, at: self.halts_at, halted: self.halted.clone() };
-        let mut builder = DeepAgent::builder().model(model).backend(workspace.clone());
+        let options = FilesystemOptions {
+            background_commands: self.background,
+            shell_session: self.shell_session.then(SessionOptions::default),
+            ..FilesystemOptions::default()
+        };
+        let mut builder = DeepAgent::builder().model(model).backend(workspace.clone()).files(options);
         if let Some(tool) = &self.tool {
             builder = builder.tool(tool.clone());
         }
@@ -153,6 +171,9 @@ impl AgentHost for Host {
         if let Some(spec) = &self.sub_agent {
             builder = builder.sub_agent(spec.clone());
         }
+        if let Some(hooks) = &hooks {
+            builder = builder.hooks(hooks.clone());
+        }
         let agent = setup.equip(builder, self.journal(), []).build().map_err(HostError::failed)?;
         let greet = SlashCommand {
             name: "greet".to_owned(),
@@ -161,7 +182,7 @@ impl AgentHost for Host {
             prompt: "Say hello to $ARGUMENTS.".to_owned(),
         };
         let mut made = SessionAgent::new(agent, workspace);
-        (made.commands, made.context_window) = (vec![greet], Some(100_000));
+        (made.commands, made.context_window, made.hooks) = (vec![greet], Some(100_000), hooks);
         made.price = Some(Price::new(1.0, 10.0));
         let prices = r#"{"dear": {"price": {"input": 100, "output": 100}}}"#;
         made.catalogue = Some(Arc::new(Catalogue::built_in().with_json(prices).unwrap()));

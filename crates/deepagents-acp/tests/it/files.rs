@@ -72,17 +72,23 @@ async fn concurrent_typing_in_the_editor_is_not_overwritten() {
 #[tokio::test]
 async fn an_unsaved_file_can_be_read_and_protected_files_stay_protected() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join(".git")).unwrap();
+    for name in [".git", "bare/objects", "bare/refs"] {
+        std::fs::create_dir_all(dir.path().join(name)).unwrap();
+    }
+    std::fs::write(dir.path().join("bare/HEAD"), "ref: refs/heads/main\n").unwrap();
     let path = dir.path().join("notes.txt");
     let text = Arc::new(Mutex::new("only in the editor\n".to_owned()));
-    let config = Turn::call("write_file", json!({"file_path": "/.git/config", "content": "x"}));
-    let model = ScriptedModel::new([read(), config, Turn::text("Done.")]);
+    let write = |path: &str| Turn::call("write_file", json!({"file_path": path, "content": "x"}));
+    let model =
+        ScriptedModel::new([read(), write("/.git/config"), write("/bare/hooks/post-receive"), Turn::text("Done.")]);
     let both = serde_json::from_str(BOTH).unwrap();
     let mut editor = Editor::connect(Host::new(model.clone()), both, buffer(&text, &path)).await;
     let session = editor.session(dir.path()).await;
     editor.say(&session, "Read.").await;
     assert!(model.requests()[1].messages.last().unwrap().text().contains("only in the editor"));
-    assert!(model.requests()[2].messages.last().unwrap().text().contains("protected"));
+    for turn in [2, 3] {
+        assert!(model.requests()[turn].messages.last().unwrap().text().contains("protected"));
+    }
     assert!(editor.asked("fs/write_text_file").is_empty());
 }
 

@@ -9,6 +9,7 @@
     reason = "in a test a failed expectation is the point"
 )]
 
+mod commands_and_files;
 mod editor;
 mod files;
 mod forms;

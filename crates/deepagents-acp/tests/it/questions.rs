@@ -34,6 +34,8 @@ async fn a_permission_request_refers_to_the_announced_call_and_shows_its_diff() 
     assert_eq!(asked.len(), 2, "once is once");
     let announced: Vec<Value> = editor.updates("tool_call").iter().map(|call| call["toolCallId"].clone()).collect();
     assert!(asked.iter().all(|asked| announced.contains(&asked["toolCall"]["toolCallId"])));
+    let text = |at: usize| asked[at]["toolCall"]["content"][1]["content"]["text"].clone();
+    assert_eq!((text(0), text(1)), (json!("Asked by the session's mode"), json!("Asked by the session's mode")));
     let diff = |at: usize| asked[at]["toolCall"]["content"][0].clone();
     assert_eq!((&diff(0)["oldText"], &diff(0)["newText"]), (&json!("before\n"), &json!("new\n")));
     assert_eq!(diff(1)["path"], json!(dir.path().join("new.txt")));

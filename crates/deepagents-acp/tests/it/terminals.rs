@@ -185,3 +185,17 @@ async fn a_command_that_failed_by_its_exit_code_is_shown_as_failed_also_when_its
     let told: Vec<_> = editor.updates("tool_call").iter().map(|call| call["status"].clone()).collect();
     assert_eq!(told, ["completed", "failed"]);
 }
+
+#[tokio::test]
+async fn commands_that_share_a_shell_run_in_that_of_the_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([run("word=shared"), run("echo $word"), Turn::text("Done.")]);
+    let host = Host { shell: Some(true), shell_session: true, ..Host::new(model.clone()) };
+    let mut editor = Editor::connect(host, json!({"terminal": true}), terminal(false)).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Run.").await, "end_turn");
+    let result = model.requests()[2].messages.last().unwrap().text();
+    assert!(result.starts_with("shared"), "{result}");
+    assert!(editor.asked("terminal/create").is_empty());
+    assert_eq!(editor.asked("session/request_permission").len(), 2);
+}

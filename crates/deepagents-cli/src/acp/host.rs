@@ -170,6 +170,7 @@ impl Parts {
         let mode = setup.clone();
         let hooks = hooks::find(&options, &brought, confinement).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
+        let hooks = hooks.map(|hooks| hooks.map_shells(|shell| setup.exclusive(shell)));
         let hooks = hooks.map(|hooks| parts.going_on(&setup, hooks));
         // Blocking: it looks for files and probes the sandbox.
         let assemble = move || parts.assemble(&options, &setup, files, &brought, hooks);

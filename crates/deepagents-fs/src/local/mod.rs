@@ -298,9 +298,9 @@ impl Backend for LocalBackend {
                 AccessMode::Allow => {}
                 decided => return decided,
             }
-            let asked = self.blocking::<_, FsError>(path, |root, path| Ok(root.is_asked_by_place(path))).await;
+            let decided = self.blocking::<_, FsError>(path, |root, path| Ok(root.access_by_place(path))).await;
             // If the check failed, ask a person.
-            if asked.unwrap_or(true) { AccessMode::Ask } else { AccessMode::Allow }
+            decided.unwrap_or(AccessMode::Ask)
         })
     }
 

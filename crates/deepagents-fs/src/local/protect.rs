@@ -42,11 +42,16 @@ impl Root {
         Ok(())
     }
 
-    /// Returns whether a person must be asked about a path that no protected place names. That is so if a protected
-    /// place leads by links to the path, to an ancestor of it or to something below it, or if a repository above makes
-    /// git run or include it.
-    pub(super) fn is_asked_by_place(&self, path: &VPath) -> bool {
-        self.is_asked_by_link(path) || self.is_run_by_git(path)
+    /// Returns whether a path that no protected place names may be changed. It may not if it leads to a protected place
+    /// or into a repository. A person must be asked if a protected place leads by links to the path, to an ancestor of
+    /// it or to something below it, or if a repository above makes git run or include it.
+    pub(super) fn access_by_place(&self, path: &VPath) -> AccessMode {
+        let leads = self.walk(path, Last::Follow, self.links);
+        match leads {
+            Ok(place) if self.check_place(path, &place).is_err() => AccessMode::Deny,
+            _ if self.is_asked_by_link(path) || self.is_run_by_git(path) => AccessMode::Ask,
+            _ => AccessMode::Allow,
+        }
     }
 
     fn is_run_by_git(&self, path: &VPath) -> bool {

@@ -1,7 +1,9 @@
 //! A command and its result.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::VPath;
@@ -21,12 +23,25 @@ pub struct Command {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cwd: VPath,
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) held: HeldValues,
 }
+
+/// Values that are dropped when a command has ended. They are no part of what the command is.
+#[derive(Clone, Default)]
+pub(crate) struct HeldValues(Vec<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for HeldValues {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for HeldValues {}
 
 impl Command {
     /// Creates a command, written as in a terminal, that runs in the root of the workspace.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), timeout: None, cwd: VPath::root(), env: BTreeMap::new() }
+        Self { text: text.into(), timeout: None, cwd: VPath::root(), env: BTreeMap::new(), held: HeldValues::default() }
     }
 
     /// Sets the time limit; without one, the shell's own limit applies.
@@ -47,6 +62,15 @@ impl Command {
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Keeps a value until no process of the command is left, even if its caller stops waiting before; in a
+    /// [session](super::Shell::session), until the session's process has ended. For this, a shell keeps the command or a
+    /// clone of it until then, and drops it before it returns the result.
+    #[must_use]
+    pub fn while_running(mut self, value: Arc<dyn Any + Send + Sync>) -> Self {
+        self.held.0.push(value);
         self
     }
 

@@ -23,6 +23,8 @@ mod files;
 mod full_disk;
 #[cfg(target_os = "linux")]
 mod guards;
+#[cfg(unix)]
+mod host_directory;
 mod lines;
 mod locked_file;
 #[cfg(target_os = "linux")]

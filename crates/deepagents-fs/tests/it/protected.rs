@@ -152,6 +152,7 @@ async fn a_directory_git_treats_as_a_repository_is_protected_whatever_its_name()
     let mut files = Files::new(Arc::new(LocalBackend::open(work).unwrap()));
     for path in ["/sub/store/config", "/sub/store/hooks/pre-commit", "/link/config", "/sub/store/HEAD"] {
         assert_eq!(files.write(path, "evil").await.unwrap_err(), FsError::Protected(p(path)));
+        assert_eq!(files.backend.change_access(&p(path)).await, AccessMode::Deny, "{path}: a wrapper can tell before");
     }
     // A repository cannot be created piece by piece either.
     for path in ["/new/config", "/new/refs/x", "/new/HEAD"] {

@@ -203,7 +203,9 @@ impl Shell for LocalShell {
             std::thread::Builder::new()
                 .name("deepagents-shell".to_owned())
                 .spawn(move || {
-                    let _ = tell.send(inner.execute(&command, &caller, progress));
+                    let done = inner.execute(&command, &caller, progress);
+                    drop(command);
+                    let _ = tell.send(done);
                 })
                 .map_err(ShellError::start)?;
             let lost = |_| ShellError::Lost("the watching thread broke off".to_owned());

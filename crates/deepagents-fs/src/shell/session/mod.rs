@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::output::CommandEnd;
 pub(crate) use self::output::SessionOutput;
 use super::capture::StreamedCapture;
+use super::command::HeldValues;
 use super::local::Inner;
 use super::supervise::{Finished, Output, supervise};
 use super::{Command, CommandOutput, Exit, Moved, SessionOptions, Shell, ShellError};
@@ -87,8 +88,8 @@ impl LocalSession {
     }
 
     /// Starts a process and runs the session's startup commands.
-    async fn start(&self, cancel: &CancellationToken) -> Result<Started, ShellError> {
-        let mut process = Process::start(&self.shell)?;
+    async fn start(&self, held: HeldValues, cancel: &CancellationToken) -> Result<Started, ShellError> {
+        let mut process = Process::start(&self.shell, held)?;
         for text in &self.options.startup {
             let timeout = self.shell.check(&Command::new(text))?;
             let (ended, _) = process.execute(text, self.capture(None), timeout, cancel).await?;
@@ -128,7 +129,7 @@ impl LocalSession {
         let (mut process, began) = match idle {
             Some(process) => (process, false),
             None => {
-                let started = self.start(cancel).await;
+                let started = self.start(command.held.clone(), cancel).await;
                 if !matches!(started, Ok(Started::Ready(_))) {
                     // What is unreported of it is reported with the next command that runs.
                     *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = gone.take();
@@ -223,14 +224,17 @@ impl Process {
         (places.map(Appeared::take_moved).unwrap_or_default(), self.output.take_between())
     }
 
-    fn start(shell: &Arc<Inner>) -> Result<Self, ShellError> {
+    /// Starts a process, and keeps the values until it has ended.
+    fn start(shell: &Arc<Inner>, held: HeldValues) -> Result<Self, ShellError> {
         let (commands, input) = std::io::pipe().map_err(ShellError::start)?;
         let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;
         let (tell, ended) = oneshot::channel();
         let (output, start) = (Arc::<SessionOutput>::default(), Arc::<OnceLock<StartState>>::default());
         let (shell, to, state) = (shell.clone(), output.clone(), start.clone());
         let watch = move || {
-            let _ = tell.send(watch(&shell, commands, &caller, to, &state));
+            let ended = watch(&shell, commands, &caller, to, &state);
+            drop(held);
+            let _ = tell.send(ended);
         };
         std::thread::Builder::new().name("deepagents-shell".to_owned()).spawn(watch).map_err(ShellError::start)?;
         Ok(Self { input: Arc::new(input), output, start, ended, wanted: Some(wanted) })

@@ -213,6 +213,15 @@ impl Hooks {
         self
     }
 
+    /// Replaces the shells in which the hooks run that are commands.
+    pub(super) fn map_shells(&mut self, map: impl Fn(Arc<dyn Shell>) -> Arc<dyn Shell>) {
+        for hook in &mut self.hooks {
+            if let Action::Command(_, shell) = &mut hook.action {
+                shell.0 = map(shell.0.clone());
+            }
+        }
+    }
+
     /// Iterates over the hooks in the order in which their answers are reduced.
     pub fn iter(&self) -> impl Iterator<Item = &Hook> {
         self.hooks.iter()

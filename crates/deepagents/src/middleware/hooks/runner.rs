@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, EditedAction};
 use deepagents_core::run::Context;
+use deepagents_fs::shell::Shell;
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -94,6 +95,12 @@ impl HookRunner {
     #[must_use]
     pub fn permission_mode(self, mode: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.change(|inner| inner.mode = Some(Shared(Arc::new(mode))))
+    }
+
+    /// Replaces the shells in which the hooks run that are commands, for example by wrappers of them.
+    #[must_use]
+    pub fn map_shells(self, map: impl Fn(Arc<dyn Shell>) -> Arc<dyn Shell>) -> Self {
+        self.change(|inner| inner.hooks.map_shells(map))
     }
 
     /// Takes over the threads that another runner has started, after its agent was rebuilt: they do not start again.
