@@ -7,6 +7,7 @@
 mod cards;
 pub(crate) mod commands;
 mod complete;
+pub(crate) mod converted;
 pub(crate) mod decided;
 pub(crate) mod effect;
 pub(crate) mod event;
@@ -81,7 +82,10 @@ impl App {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Terminal(TerminalEvent::Key(key)) => self.key(key),
+            Event::Terminal(TerminalEvent::Key(key)) => {
+                self.key(key);
+                self.bring_back();
+            }
             Event::Terminal(TerminalEvent::Paste(text)) => self.pasted(&text),
             Event::Terminal(TerminalEvent::Resize(columns, rows)) => {
                 if self.size != (columns, rows) {
@@ -92,14 +96,14 @@ impl App {
             Event::Terminal(_) => {}
             Event::Tick => {}
             Event::Drawn => {
-                if self.shows_question() {
-                    self.questions.drawn(self.editor.text());
+                match &mut self.overlay {
+                    Overlay::Trust(question) => question.drawn(),
+                    Overlay::Pager(pager) => pager.drawn(),
+                    _ => {}
                 }
+                self.question_drawn();
                 if let Some(plan) = &mut self.plan {
                     plan.shown = true;
-                }
-                if let Overlay::Trust(question) = &mut self.overlay {
-                    question.shown = true;
                 }
             }
             Event::Connected(Ok(connected)) => self.connected(*connected),
@@ -107,6 +111,7 @@ impl App {
                 self.note(problem.clone(), true);
                 self.session.problem = Some(problem);
             }
+            Event::ModelRefused { name, problem, kept } => self.model_refused(&name, problem, kept),
             Event::Run(event) => self.run_event(&event),
             Event::ApprovalRequested(question) => self.asked(*question),
             Event::RunEnded(end) => self.run_ended(*end),
@@ -117,7 +122,7 @@ impl App {
                 self.request(Effect::Notify(what));
             }
             Event::Opened(Ok(opened)) => self.opened(*opened),
-            Event::Watched(opened) => self.watched(*opened),
+            Event::Watched { opened, items } => self.watched(*opened, items),
             Event::ThreadChangedElsewhere(opened) => self.thread_changed_elsewhere(opened.map(|opened| *opened)),
             Event::Opened(Err(problem)) => {
                 self.idle();
@@ -184,7 +189,7 @@ impl App {
             Event::Notice { text, bad } => self.note(text, bad),
             Event::EditorClosed(edited) => self.edited(edited),
             Event::Trust { of, title, body } => {
-                self.overlay = Overlay::Trust(TrustQuestion { of, title, body, shown: false });
+                self.overlay = Overlay::Trust(TrustQuestion::new(of, title, body));
             }
         }
     }

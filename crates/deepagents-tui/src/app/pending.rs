@@ -38,8 +38,9 @@ pub(crate) struct Questions {
     open: Vec<PendingApproval>,
     decided: Vec<(ActionRequest, DecisionRecord)>,
     pub(crate) asking: Asking,
-    /// Whether the current question has been on the screen.
+    /// Whether the current question has been on the screen, and whether the whole call has.
     shown: bool,
+    all_shown: bool,
     /// When the user last typed, if that was before the question came up.
     typing: Option<Instant>,
     /// The text in the input when the current question came on the screen.
@@ -76,7 +77,7 @@ impl Questions {
     }
 
     fn begin(&mut self, typing: Option<Instant>) {
-        (self.shown, self.typing) = (false, typing);
+        (self.shown, self.all_shown, self.typing) = (false, false, typing);
         self.ask_plainly();
     }
 
@@ -94,12 +95,23 @@ impl Questions {
         !self.open.is_empty() && !self.shown
     }
 
-    /// Marks the current question as shown, with `typed` in the input.
-    pub(crate) fn drawn(&mut self, typed: &str) {
+    /// Returns whether the whole call of the current question has been on the screen, as a yes requires.
+    pub(crate) fn is_all_shown(&self) -> bool {
+        self.all_shown
+    }
+
+    /// Returns whether the next frame may show more of the current question than has been on the screen.
+    pub(crate) fn has_unseen_part(&self) -> bool {
+        !self.open.is_empty() && !self.all_shown
+    }
+
+    /// Marks the current question as shown, with `typed` in the input. `all` says whether the whole call was visible.
+    pub(crate) fn drawn(&mut self, typed: &str, all: bool) {
         if self.is_unseen() {
             typed.clone_into(&mut self.before);
             self.shown = true;
         }
+        self.all_shown |= all;
     }
 
     /// Returns whether the text in the input was begun after the current question appeared.

@@ -125,7 +125,6 @@ impl App {
         let long = self.elapsed_since(self.since.0).as_secs() >= 10;
         self.idle();
         self.questions = Questions::default();
-        let comes_back = end.unsent.is_some() && self.editor.is_empty();
         if let Some(text) = end.unsent {
             // A message whose run did not start can be sent again, and is not part of the thread.
             let shown = self.items.iter_mut().rfind(|item| matches!(item, Item::User(shown) if *shown == text));
@@ -165,8 +164,6 @@ impl App {
                 self.give_back();
             }
         }
-        // The user may have to enter a command before the message can be sent.
-        self.came_back |= comes_back && !self.editor.is_empty();
         if long && !self.is_busy() {
             self.effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
         }

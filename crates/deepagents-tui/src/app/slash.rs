@@ -15,6 +15,10 @@ const INIT: &str = "Look at this directory and write /AGENTS.md: what it is, how
                     and run, and the conventions that somebody who works here has to know. Keep it under 60 lines; if the \
                     file is there, improve it.";
 
+/// What `/reload` does.
+const RELOADED: &str = "the agent is built again, with what your settings and the files here define now; the theme, the \
+                        keys and other settings of the screens apply after a restart";
+
 /// The prompt of `/remember`, before the text to note.
 const REMEMBER: &str =
     "Note this for later conversations in /AGENTS.md, short, where it belongs, and change nothing else of it:";
@@ -183,7 +187,7 @@ impl App {
             "auto" => self.in_mode(Mode::Auto, args),
             "reload" if self.is_busy() => self.note(self.stop_first(), true),
             "reload" => {
-                self.note("the agent is built again, with what the files here define now", false);
+                self.note(RELOADED, false);
                 self.request(Effect::Reload);
             }
             "copy" => self.copy(),
@@ -196,7 +200,10 @@ impl App {
                 let (file, text) = export(args, &first.unwrap_or_else(|| "Conversation".to_owned()), &self.items);
                 self.request(Effect::Export { file, text });
             }
-            "editor" => self.request(Effect::Edit(args.to_owned())),
+            "editor" => {
+                let aside = self.aside.take_if(|_| args.is_empty());
+                self.request(Effect::Edit(aside.map_or_else(|| args.to_owned(), |text| text.expanded())));
+            }
             "theme" => self.theme(args),
             "init" => self.send(INIT.to_owned(), Vec::new()),
             "remember" => {
@@ -266,8 +273,28 @@ impl App {
         }
         self.without_model = false;
         name.clone_into(&mut self.session.model);
-        self.note(format!("model: {name}"), false);
+        self.note(model_note(name), false);
         self.request(Effect::Connect(name.to_owned()));
+    }
+
+    /// Takes back the choice of a model that cannot be used.
+    pub(super) fn model_refused(&mut self, name: &str, problem: String, kept: Option<String>) {
+        let note = Item::Note { text: model_note(name), bad: false };
+        if let Some(at) = self.items.iter().rposition(|item| *item == note) {
+            self.items.remove(at);
+            self.repaint = true;
+        }
+        self.note(problem.clone(), true);
+        match kept {
+            Some(model) => {
+                self.note(format!("still using {model}"), false);
+                self.session.model = model;
+            }
+            None => {
+                (self.session.problem, self.without_model) = (Some(problem), true);
+                "no model".clone_into(&mut self.session.model);
+            }
+        }
     }
 
     /// Switches to the model chosen while other work was in progress.
@@ -289,6 +316,11 @@ impl App {
         }
         self.request(Effect::SetEffort(effort));
     }
+}
+
+/// Returns the notice of another model.
+fn model_note(name: &str) -> String {
+    format!("model: {name}")
 }
 
 #[allow(clippy::panic, reason = "what a crash looks like is tried by it")]

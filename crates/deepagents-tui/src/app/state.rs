@@ -1,10 +1,11 @@
 //! The state of the interface.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deepagents::channels::Todo;
-use deepagents::{ActionRequest, DecisionRecord, Usage};
+use deepagents::{ActionRequest, DecisionKind, DecisionRecord, Usage};
 
 use super::decided::KeptDecision;
 use super::effect::{Effect, Trusted};
@@ -85,8 +86,23 @@ pub(crate) struct TrustQuestion {
     pub(crate) of: Trusted,
     pub(crate) title: String,
     pub(crate) body: String,
-    /// Whether it has been on the screen, with its keys.
+    /// Whether it has been on the screen, with its keys, and whether all of it has.
     pub(crate) shown: bool,
+    pub(crate) all_shown: bool,
+    /// Whether it was last laid out in full.
+    pub(crate) is_whole: Cell<bool>,
+}
+
+impl TrustQuestion {
+    pub(crate) fn new(of: Trusted, title: String, body: String) -> Self {
+        Self { of, title, body, shown: false, all_shown: false, is_whole: Cell::default() }
+    }
+
+    /// Marks what was laid out last as shown.
+    pub(super) fn drawn(&mut self) {
+        self.shown = true;
+        self.all_shown |= self.is_whole.get();
+    }
 }
 
 /// The facts shown about the session.
@@ -105,6 +121,17 @@ pub(crate) struct SessionInfo {
     pub(crate) dollars: Option<f64>,
     /// Tokens of the last request and its answer.
     pub(crate) context: u64,
+}
+
+/// Where a text in the input comes from that the user has not typed there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CameBack {
+    #[default]
+    Typed,
+    /// From a rewind. Typing a slash replaces it.
+    Rewound,
+    /// It was not sent. Typing a slash puts it aside until the command is given.
+    Unsent,
 }
 
 /// A time, by default the present one.
@@ -187,8 +214,10 @@ pub(crate) struct App {
     pub(super) next_thread: Option<Option<String>>,
     /// The number of items when the user asked to resume.
     pub(super) resumed_at: Option<usize>,
-    /// Whether the text in the input comes from a rewind or was not sent. Typing a slash replaces it.
-    pub(super) came_back: bool,
+    /// Where the text in the input comes from, until the next key.
+    pub(super) came_back: CameBack,
+    /// The text that was not sent, while a command is typed in its place.
+    pub(super) aside: Option<Editor>,
     /// The model to switch to when the current work has ended.
     pub(super) next_model: Option<String>,
     /// Whether the run is being stopped.
@@ -255,6 +284,28 @@ impl App {
     /// Returns when the display next changes by itself, apart from animations.
     pub(crate) fn wakes(&self) -> Option<Instant> {
         self.hint_ends
+    }
+
+    /// Marks the current question as shown, if it was in the last frame.
+    pub(super) fn question_drawn(&mut self) {
+        let Some(question) = self.questions.current().filter(|_| self.shows_question()) else { return };
+        let shows_all = match &self.overlay {
+            Overlay::Pager(pager) => Some(pager.is_read()).filter(|_| pager.room > 0),
+            _ => question.laid_out.shows_all(),
+        };
+        if let Some(all) = shows_all {
+            self.questions.drawn(self.editor.text(), all);
+        }
+    }
+
+    /// Returns whether a pager shows a question that cannot be answered with yes yet, because there is more below.
+    pub(crate) fn must_read_on(&self, pager: &Pager) -> bool {
+        let is_question = match pager.source {
+            Source::Approval(_) => self.questions.allows(DecisionKind::Approve) && !self.questions.is_all_shown(),
+            Source::Together(_) | Source::Trust(_) => true,
+            Source::Conversation | Source::Items { .. } | Source::Preview(_) => false,
+        };
+        is_question && !pager.is_read()
     }
 
     /// Returns whether the current question is visible, and not covered by something else.

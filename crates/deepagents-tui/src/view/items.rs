@@ -28,6 +28,8 @@ pub(super) struct Layout<'a> {
     pub(super) detail: Detail<'a>,
 }
 
+/// The remark below an answer that broke off.
+const CUT_ANSWER: &str = "… the answer broke off here; the model does not see this part";
 /// Lines shown of a folded user message.
 const MESSAGE_LINES: usize = 12;
 
@@ -61,6 +63,11 @@ fn lay_out(item: &Item, layout: Layout<'_>) -> Vec<Line<'static>> {
         }
         Item::User(text) => user(text, layout),
         Item::Answer(text) => markdown(text.trim(), columns, theme),
+        Item::CutAnswer(text) => {
+            let mut lines = markdown(text.trim(), columns, theme);
+            lines.push(dim(CUT_ANSWER, theme));
+            lines
+        }
         Item::Thinking(text) => match detail {
             Detail::Full => prefixed(text, "✻ ", theme.dim, theme.dim, columns),
             Detail::Brief(key) => {
