@@ -6,7 +6,7 @@ use ratatui::text::Line;
 
 use super::event::PendingApproval;
 use super::picker::Picker;
-use super::state::TrustQuestion;
+use super::reading::TrustQuestion;
 use super::transcript::Item;
 
 /// The contents of a pager.

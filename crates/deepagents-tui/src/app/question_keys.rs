@@ -125,22 +125,13 @@ impl App {
             }
             KeyCode::Char('a' | 'A') => {
                 let Some(rule) = self.session_rule() else { return false };
-                self.questions.allow(&rule);
-                self.hint = Some(format!("{rule}: no longer asked about in this session"));
-                self.request(Effect::Allow(rule));
-                self.answer_if_decided();
+                self.allow(rule);
             }
             KeyCode::Char('p' | 'P') => {
                 let Some(rule) = self.lasting_rule() else { return false };
                 self.questions.asking = Asking::Remember(rule);
             }
-            KeyCode::Char('t' | 'T') => {
-                let calls = self.questions.together();
-                if calls.is_empty() {
-                    return false;
-                }
-                self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
-            }
+            KeyCode::Char('t' | 'T') => return self.show_together(),
             KeyCode::Char('e' | 'E') if edits => {
                 let Some(text) = self.questions.editable() else { return false };
                 self.questions.asking = Asking::Change(Editor::with_text(text));
@@ -149,6 +140,24 @@ impl App {
             _ => return false,
         }
         true
+    }
+
+    /// Shows the calls that can be decided on together. Returns whether there are several.
+    fn show_together(&mut self) -> bool {
+        let calls = self.questions.together();
+        let are_several = !calls.is_empty();
+        if are_several {
+            self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
+        }
+        are_several
+    }
+
+    /// Allows the current call, and all that the rule covers in this session.
+    fn allow(&mut self, rule: Rule) {
+        self.questions.allow(&rule);
+        self.hint = Some(format!("{rule}: no longer asked about in this session"));
+        self.request(Effect::Allow(rule));
+        self.answer_if_decided();
     }
 
     /// Returns whether a key can lead to the call being made, as it is or changed.

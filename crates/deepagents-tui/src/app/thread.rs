@@ -29,6 +29,13 @@ impl App {
         self.edit_again(waiting);
     }
 
+    /// Handles the end of a run in the background, or its question.
+    pub(super) fn background_ended(&mut self, thread: &str, what: String, waits: bool) {
+        self.background.retain(|known| known != thread);
+        self.note(format!("in the background: {what}; /threads opens it"), waits);
+        self.request(Effect::Notify(what));
+    }
+
     /// Leaves the thread for another one, or for a new one if there is no id. Work in progress is stopped first.
     pub(super) fn leave_thread(&mut self, id: Option<String>) {
         self.next_thread = Some(id);
