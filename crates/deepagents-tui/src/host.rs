@@ -11,6 +11,7 @@ use deepagents::models::Catalogue;
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::slash;
 use deepagents::{DeepAgent, RunError};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
@@ -23,6 +24,14 @@ pub trait Host: Send + Sync + 'static {
     /// Builds an agent that follows `policy`. `model` is a name as on the command line; `None` is the model that the
     /// program was started with.
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>>;
+
+    /// Reads the settings again, for the next agent. Returns problems with some of them, as sentences for the user.
+    ///
+    /// # Errors
+    /// Returns an error if the settings cannot be read. The earlier ones remain in use.
+    fn reload(&self) -> BoxFuture<'_, Result<Vec<String>, String>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
 
     /// Returns the models that can be chosen by name, with their prices and context windows, including those of servers
     /// on this machine. If the program was given a server address, returns the current model and the others of that

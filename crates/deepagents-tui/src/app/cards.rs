@@ -36,7 +36,7 @@ impl App {
 
     pub(super) fn copy(&mut self) {
         let answer = self.items.iter().rev().find_map(|item| match item {
-            Item::Answer(text) => Some(text.clone()),
+            Item::Answer(text) | Item::CutAnswer(text) => Some(text.clone()),
             _ => None,
         });
         match answer {

@@ -24,6 +24,8 @@ pub(crate) enum Event {
     Drawn,
     /// The agent was built, or why not.
     Connected(Result<Box<Connected>, String>),
+    /// A chosen model cannot be used. Holds the model that stays in use, if there is one.
+    ModelRefused { name: String, problem: String, kept: Option<String> },
     /// An event of the foreground run.
     Run(Box<RunEvent>),
     /// A call needs approval.
@@ -36,8 +38,8 @@ pub(crate) enum Event {
     BackgroundEnded { thread: String, what: String, waits: bool },
     /// A thread was opened.
     Opened(Result<Box<Opened>, String>),
-    /// Another program has changed the open thread.
-    Watched(Box<Opened>),
+    /// Another program has changed the open thread, which now has these items.
+    Watched { opened: Box<Opened>, items: Arc<Vec<Item>> },
     /// Others have changed the open thread before a message that is being sent. `None` if they have deleted it.
     ThreadChangedElsewhere(Option<Box<Opened>>),
     /// A list to choose from.
@@ -210,10 +212,15 @@ pub(crate) struct Opened {
 impl Opened {
     /// Removes calls that need a decision from the items, as their questions show them.
     pub(crate) fn hide_asked(&mut self) {
-        for question in self.questions.iter().filter(|question| question.request.call.path.is_empty()) {
-            if let Some(at) = self.items.iter().rposition(|item| question.is_about(item)) {
-                self.items.remove(at);
-            }
+        hide_asked(&self.questions, &mut self.items);
+    }
+}
+
+/// Removes the calls that these questions show from items.
+pub(crate) fn hide_asked(questions: &[PendingApproval], items: &mut Vec<Item>) {
+    for question in questions.iter().filter(|question| question.request.call.path.is_empty()) {
+        if let Some(at) = items.iter().rposition(|item| question.is_about(item)) {
+            items.remove(at);
         }
     }
 }

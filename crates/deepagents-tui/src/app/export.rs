@@ -30,6 +30,7 @@ fn markdown(items: &[Item]) -> String {
         match item {
             Item::User(text) => out += &format!("## You\n\n{text}\n\n"),
             Item::Answer(text) => out += &format!("{}\n\n", text.trim_end()),
+            Item::CutAnswer(text) => out += &format!("{}\n\n*The answer broke off here.*\n\n", text.trim_end()),
             Item::Call(call) => {
                 let args = call.args.to_string();
                 let fence = fence(&args, 1);
@@ -74,6 +75,7 @@ fn item_json(item: &Item) -> Option<Value> {
     Some(match item {
         Item::User(text) => json!({"type": "user", "text": text}),
         Item::Answer(text) => json!({"type": "answer", "text": text}),
+        Item::CutAnswer(text) => json!({"type": "answer", "text": text, "broke_off": true}),
         Item::Thinking(text) => json!({"type": "thinking", "text": text}),
         Item::Call(Call { name, args, result, failed, .. }) => {
             json!({"type": "call", "tool": name, "args": args, "result": result, "failed": failed})
@@ -116,6 +118,9 @@ fn item_html(item: &Item) -> String {
     match item {
         Item::User(text) => format!("<div class=\"t u\">{}</div>\n", escaped(text)),
         Item::Answer(text) => format!("<div class=\"t\">{}</div>\n", escaped(text.trim_end())),
+        Item::CutAnswer(text) => {
+            format!("<div class=\"t\">{}\n<i>The answer broke off here.</i></div>\n", escaped(text.trim_end()))
+        }
         Item::Thinking(text) => folded("thought", false, &pre(text)),
         Item::Call(call) => {
             let body = format!("{}{}", pre(&format!("{:#}", call.args)), pre(&call.result));

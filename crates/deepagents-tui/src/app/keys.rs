@@ -8,6 +8,7 @@ use super::messages::Recipient;
 use super::pending::Asking;
 use super::picker::Stage;
 use super::question_keys::Pressed;
+use super::state::CameBack;
 use super::{App, Overlay, QUIT_INTERVAL, QueuedMessage, Work};
 use crate::input::KeyResult;
 
@@ -115,8 +116,13 @@ impl App {
     }
 
     fn input_key(&mut self, key: KeyEvent) {
-        if std::mem::take(&mut self.came_back) && key.code == KeyCode::Char('/') && control(key).is_none() {
-            self.editor.set("");
+        let came_back = std::mem::take(&mut self.came_back);
+        if key.code == KeyCode::Char('/') && control(key).is_none() {
+            match came_back {
+                CameBack::Typed => {}
+                CameBack::Rewound => self.editor.set(""),
+                CameBack::Unsent => self.aside = Some(std::mem::take(&mut self.editor)),
+            }
         }
         // The screen says that this key stops the work, so it does in each mode of an empty input.
         let stops = key.code == KeyCode::Esc && self.editor.is_empty() && self.can_interrupt();
@@ -202,6 +208,15 @@ impl App {
         self.waiting.push(QueuedMessage::after_current_work(text));
     }
 
+    /// Returns the text that was put aside for a command to the input, once that is empty again.
+    pub(super) fn bring_back(&mut self) {
+        if self.editor.is_empty()
+            && let Some(text) = self.aside.take()
+        {
+            (self.editor, self.came_back) = (text, CameBack::Unsent);
+        }
+    }
+
     pub(super) fn pasted(&mut self, text: &str) {
         self.drop_hint();
         let asked = self.questions.current().is_some();
@@ -222,6 +237,7 @@ impl App {
             (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => editor.paste(text),
             (Overlay::None, _) => {
                 self.typed = Some(self.now.0);
+                self.came_back = CameBack::Typed;
                 self.editor.paste(text);
                 self.menu = None;
             }

@@ -68,6 +68,8 @@ impl Retry {
 pub(crate) struct Live {
     /// The answer so far.
     pub(crate) answer: String,
+    /// What arrived of the answer before the request last failed.
+    cut_answer: String,
     /// The thought so far.
     pub(crate) thinking: String,
     /// Running calls.
@@ -150,6 +152,7 @@ impl Live {
                 self.retry = None;
                 "answering".clone_into(&mut self.activity);
                 self.answer.push_str(text);
+                self.cut_answer.clear();
                 // The thought ends when the answer begins.
                 return Added::items(self.finish_thought().into_iter().collect());
             }
@@ -161,12 +164,16 @@ impl Live {
             EventKind::ModelFinished { .. } => {
                 self.retry = None;
                 self.shown_reason.clear();
+                self.cut_answer.clear();
                 self.activity.clear();
                 return Added::items(self.finish_answer());
             }
             EventKind::AttemptDiscarded { reason, retry_after_ms, requested, again, .. } => {
                 let discarded = !self.answer.is_empty();
-                (self.answer, self.thinking) = (String::new(), String::new());
+                if discarded {
+                    self.cut_answer = std::mem::take(&mut self.answer);
+                }
+                self.thinking.clear();
                 self.retry = Retry::of(kind, now);
                 let mut items = Vec::new();
                 // The end of the run reports the error of a model that gives up.
@@ -251,6 +258,9 @@ impl Live {
     /// Takes everything left when a run has ended. Unfinished calls count as failed.
     pub(crate) fn finish(&mut self) -> Vec<Item> {
         let mut items = self.finish_answer();
+        // No later attempt has repeated it.
+        let cut = std::mem::take(&mut self.cut_answer);
+        items.extend((!cut.trim().is_empty()).then_some(Item::CutAnswer(cut)));
         let calls = std::mem::take(self).calls.into_iter().filter(|(id, _)| id.path.is_empty());
         items.extend(calls.map(|(_, RunningCall { call, done, .. })| {
             done.unwrap_or_else(|| Item::Call(Call { failed: true, ..call }))

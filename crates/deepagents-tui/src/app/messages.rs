@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::pending;
-use super::state::{App, Work};
+use super::state::{App, CameBack, Work};
 use super::transcript::Item;
 use crate::policy::Mode;
 
@@ -149,8 +149,16 @@ impl App {
 
     /// Returns messages that were not received to the input.
     pub(super) fn give_back(&mut self) {
-        let back = self.waiting.extract_if(.., |waiting| waiting.to != Recipient::Thread).collect();
-        self.edit_again(back);
+        let back: Vec<_> = self.waiting.extract_if(.., |waiting| waiting.to != Recipient::Thread).collect();
+        self.unsent(back);
+    }
+
+    /// Returns messages to the input that were not sent. The user may have to enter a command before they can be.
+    pub(super) fn unsent(&mut self, messages: Vec<QueuedMessage>) {
+        if !messages.is_empty() && (self.editor.is_blank() || self.came_back == CameBack::Rewound) {
+            self.came_back = CameBack::Unsent;
+        }
+        self.edit_again(messages);
     }
 
     /// Returns the messages retracted from the run to the input, with those not sent to it yet.

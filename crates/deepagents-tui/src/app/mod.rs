@@ -7,7 +7,9 @@
 mod cards;
 pub(crate) mod commands;
 mod complete;
+pub(crate) mod converted;
 pub(crate) mod decided;
+mod edited_call;
 pub(crate) mod effect;
 pub(crate) mod event;
 mod export;
@@ -17,6 +19,7 @@ mod keys;
 pub(crate) mod live;
 pub(crate) mod menu;
 mod messages;
+mod model;
 mod onboarding;
 pub(crate) mod pager;
 mod pager_keys;
@@ -24,8 +27,10 @@ pub(crate) mod pending;
 pub(crate) mod picker;
 mod picker_keys;
 mod question_keys;
+mod reading;
 mod run;
 mod search;
+mod shell_runs;
 mod slash;
 mod spending;
 mod state;
@@ -38,13 +43,13 @@ use std::time::Duration;
 
 use crossterm::event::Event as TerminalEvent;
 
-use crate::host::Effort;
 use effect::Effect;
 use event::{Connected, Event};
 pub(crate) use messages::QueuedMessage;
 use pager::{Pager, Source};
-pub(crate) use state::{App, Moment, Overlay, SessionInfo, ShellRun, TrustQuestion, Work};
-use transcript::{Item, forget_pictures};
+pub(crate) use reading::TrustQuestion;
+pub(crate) use state::{App, Moment, Overlay, SessionInfo, ShellRun, Work};
+use transcript::{Item, Picture, forget_pictures};
 
 /// The interval in which a second Ctrl+C quits.
 const QUIT_INTERVAL: Duration = Duration::from_secs(2);
@@ -81,43 +86,31 @@ impl App {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Terminal(TerminalEvent::Key(key)) => self.key(key),
+            Event::Terminal(TerminalEvent::Key(key)) => {
+                self.key(key);
+                self.bring_back();
+            }
             Event::Terminal(TerminalEvent::Paste(text)) => self.pasted(&text),
             Event::Terminal(TerminalEvent::Resize(columns, rows)) => {
-                if self.size != (columns, rows) {
-                    self.size = (columns.max(1), rows.max(1));
-                    self.repaint = true;
-                }
+                self.repaint |= self.size != (columns, rows);
+                self.size = (columns.max(1), rows.max(1));
             }
             Event::Terminal(_) => {}
             Event::Tick => {}
-            Event::Drawn => {
-                if self.shows_question() {
-                    self.questions.drawn(self.editor.text());
-                }
-                if let Some(plan) = &mut self.plan {
-                    plan.shown = true;
-                }
-                if let Overlay::Trust(question) = &mut self.overlay {
-                    question.shown = true;
-                }
-            }
+            Event::Drawn => self.drawn(),
             Event::Connected(Ok(connected)) => self.connected(*connected),
             Event::Connected(Err(problem)) => {
                 self.note(problem.clone(), true);
                 self.session.problem = Some(problem);
             }
+            Event::ModelRefused { name, problem, kept } => self.model_refused(&name, problem, kept),
             Event::Run(event) => self.run_event(&event),
             Event::ApprovalRequested(question) => self.asked(*question),
             Event::RunEnded(end) => self.run_ended(*end),
             Event::MovedToBackground { thread } => self.moved_to_background(thread),
-            Event::BackgroundEnded { thread, what, waits } => {
-                self.background.retain(|known| *known != thread);
-                self.note(format!("in the background: {what}; /threads opens it"), waits);
-                self.request(Effect::Notify(what));
-            }
+            Event::BackgroundEnded { thread, what, waits } => self.background_ended(&thread, what, waits),
             Event::Opened(Ok(opened)) => self.opened(*opened),
-            Event::Watched(opened) => self.watched(*opened),
+            Event::Watched { opened, items } => self.watched(*opened, items),
             Event::ThreadChangedElsewhere(opened) => self.thread_changed_elsewhere(opened.map(|opened| *opened)),
             Event::Opened(Err(problem)) => {
                 self.idle();
@@ -125,68 +118,63 @@ impl App {
                 self.give_back();
             }
             Event::Choose(choices) => self.choose(choices),
-            Event::Refreshed(choices) => {
-                if let Some(picker) = self.overlay.picker_mut() {
-                    picker.refresh(choices);
-                }
-                self.preview();
-            }
+            Event::Refreshed(choices) => self.refreshed(choices),
             Event::Previewed { of, key, items } => {
                 if let Some(picker) = self.overlay.picker_mut() {
                     picker.previewed(of, key, items);
                 }
             }
-            Event::EffortSet(effort) => {
-                self.effort = effort;
-                let text = effort.map_or("the model's default", Effort::as_str);
-                self.note(format!("effort: {text}"), false);
-            }
+            Event::EffortSet(effort) => self.effort_set(effort),
             Event::StatusLine(line) => self.status_line = line,
-            Event::KeySaved(Ok(model)) => {
-                self.note("the key is stored; you can begin", false);
-                self.use_model(&model);
-            }
-            Event::KeySaved(Err(problem)) => {
-                self.note(problem, true);
-                self.choose_provider();
-            }
+            Event::KeySaved(saved) => self.key_saved(saved),
             Event::Files { query, found } => self.files_found(&query, found),
-            Event::ShellOutput(text) => {
-                let run = match &mut self.work {
-                    Work::Shell(run) => Some(run),
-                    _ => self.background_shell.as_mut(),
-                };
-                if let Some(run) = run {
-                    run.output.push_str(&text);
-                }
-            }
+            Event::ShellOutput(text) => self.shell_output(&text),
             Event::ShellEnded { code } => self.shell_ended(code),
-            Event::Compacted(result) => {
-                let interrupted = self.stopping;
-                self.idle();
-                match result {
-                    Ok(text) => self.note(text, false),
-                    Err(problem) => self.note(problem, true),
-                }
-                if interrupted { self.give_back() } else { self.next_waiting() }
-            }
+            Event::Compacted(result) => self.compacted(result),
             Event::Cost { path, dollars } => self.cost(&path, dollars),
             Event::Counted { thread, usage, dollars } => self.counted(thread.as_deref(), usage, dollars),
             Event::Retracted(texts) => self.take_back(&texts),
-            Event::Transcript { title, items } => {
-                self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
-            }
+            Event::Transcript { title, items } => self.show_items(title, items),
             Event::Card { title, body } => self.items.push(Item::Card { title, body }),
-            Event::Pictures(pictures) => {
-                self.items.extend(pictures.into_iter().map(Item::Picture));
-                forget_pictures(&mut self.items);
-            }
+            Event::Pictures(pictures) => self.add_pictures(pictures),
             Event::Notice { text, bad } => self.note(text, bad),
             Event::EditorClosed(edited) => self.edited(edited),
             Event::Trust { of, title, body } => {
-                self.overlay = Overlay::Trust(TrustQuestion { of, title, body, shown: false });
+                self.overlay = Overlay::Trust(TrustQuestion::new(of, title, body));
             }
         }
+    }
+
+    /// Marks what the last frame has shown.
+    fn drawn(&mut self) {
+        match &mut self.overlay {
+            Overlay::Trust(question) => question.drawn(),
+            Overlay::Pager(pager) => pager.drawn(),
+            _ => {}
+        }
+        self.question_drawn();
+        if let Some(plan) = &mut self.plan {
+            plan.shown = true;
+        }
+    }
+
+    fn compacted(&mut self, result: Result<String, String>) {
+        let interrupted = self.stopping;
+        self.idle();
+        match result {
+            Ok(text) => self.note(text, false),
+            Err(problem) => self.note(problem, true),
+        }
+        if interrupted { self.give_back() } else { self.next_waiting() }
+    }
+
+    fn show_items(&mut self, title: String, items: Vec<Item>) {
+        self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
+    }
+
+    fn add_pictures(&mut self, pictures: Vec<Picture>) {
+        self.items.extend(pictures.into_iter().map(Item::Picture));
+        forget_pictures(&mut self.items);
     }
 
     /// Takes over the text from the user's editor.
@@ -246,29 +234,5 @@ impl App {
     fn idle(&mut self) {
         self.work = Work::Nothing;
         (self.stopping, self.waits) = (false, false);
-    }
-
-    /// Shows the result of a shell command. A shared one goes to the model with the next message.
-    fn shell_done(&mut self, run: ShellRun, code: Option<i32>) {
-        let ShellRun { command, output, shared } = run;
-        if shared {
-            let end = code.map_or("it was stopped".to_owned(), |code| format!("exit code {code}"));
-            self.context.push(format!("The person ran `{command}` in the directory ({end}). Its output:\n{output}"));
-        }
-        self.items.push(Item::Shell { command, output, code, shared });
-    }
-
-    fn shell_ended(&mut self, code: Option<i32>) {
-        if let Some(run) = self.background_shell.take() {
-            return self.shell_done(run, code);
-        }
-        if let Work::Shell(run) = std::mem::take(&mut self.work) {
-            self.shell_done(run, code);
-        }
-        self.idle();
-        match code {
-            None => self.give_back(),
-            Some(_) => self.next_waiting(),
-        }
     }
 }

@@ -59,6 +59,20 @@ impl App {
         }
     }
 
+    /// Uses a model of the provider whose key was saved, or asks again.
+    pub(super) fn key_saved(&mut self, saved: Result<String, String>) {
+        match saved {
+            Ok(model) => {
+                self.note("the key is stored; you can begin", false);
+                self.use_model(&model);
+            }
+            Err(problem) => {
+                self.note(problem, true);
+                self.choose_provider();
+            }
+        }
+    }
+
     /// Tells a user who enters no key how to continue.
     pub(super) fn without_key(&mut self) {
         if self.session.connected.is_none() {

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 
 use super::event::PendingApproval;
 use super::picker::Picker;
-use super::state::TrustQuestion;
+use super::reading::TrustQuestion;
 use super::transcript::Item;
 
 /// The contents of a pager.
@@ -38,17 +38,35 @@ pub(crate) struct Pager {
     pub(crate) room: usize,
     /// Whether it stays at the end.
     pub(crate) at_end: bool,
+    /// Whether the end has been laid out, and whether it has been on the screen.
+    shows_end: bool,
+    read: bool,
 }
 
 impl Pager {
     /// Creates a pager at the end of the conversation.
     pub(crate) fn conversation() -> Self {
-        Self { source: Source::Conversation, top: (0, 0), measured: None, room: 0, at_end: true }
+        Self { at_end: true, ..Self::of(Source::Conversation) }
     }
 
     /// Creates a pager at the first line.
     pub(crate) fn of(source: Source) -> Self {
-        Self { source, top: (0, 0), measured: None, room: 0, at_end: false }
+        Self { source, top: (0, 0), measured: None, room: 0, at_end: false, shows_end: false, read: false }
+    }
+
+    /// Marks what was laid out last as shown.
+    pub(crate) fn drawn(&mut self) {
+        self.read |= self.shows_end;
+    }
+
+    /// Returns whether the end has been on the screen, so that a question about the contents can be answered with yes.
+    pub(crate) fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// Returns whether the end has been laid out.
+    pub(crate) fn has_shown_end(&self) -> bool {
+        self.shows_end
     }
 
     /// Returns the lines visible in `rows` rows. `part` lays out one of `parts` parts.
@@ -74,11 +92,13 @@ impl Pager {
                 }
             }
             self.at_end = true;
+            self.shows_end = true;
             // The contents do not end above the last row if there is more to show above.
             if lines.len() == rows || self.top == (0, 0) {
                 return lines;
             }
         }
+        self.shows_end = true;
         let passed;
         (self.top, passed) = back(parts, rows, &part, (parts, 0));
         self.measured = passed.last().map(|all| (self.top.0, all.len()));

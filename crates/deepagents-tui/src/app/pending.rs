@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use deepagents::core::interrupt::EditedAction;
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord};
-use serde_json::Value;
 
 use super::event::PendingApproval;
 use super::form::Form;
-use super::transcript::text_arg;
 use crate::input::Editor;
 use crate::policy::Rule;
 
@@ -38,8 +35,9 @@ pub(crate) struct Questions {
     open: Vec<PendingApproval>,
     decided: Vec<(ActionRequest, DecisionRecord)>,
     pub(crate) asking: Asking,
-    /// Whether the current question has been on the screen.
+    /// Whether the current question has been on the screen, and whether the whole call has.
     shown: bool,
+    all_shown: bool,
     /// When the user last typed, if that was before the question came up.
     typing: Option<Instant>,
     /// The text in the input when the current question came on the screen.
@@ -76,7 +74,7 @@ impl Questions {
     }
 
     fn begin(&mut self, typing: Option<Instant>) {
-        (self.shown, self.typing) = (false, typing);
+        (self.shown, self.all_shown, self.typing) = (false, false, typing);
         self.ask_plainly();
     }
 
@@ -94,12 +92,23 @@ impl Questions {
         !self.open.is_empty() && !self.shown
     }
 
-    /// Marks the current question as shown, with `typed` in the input.
-    pub(crate) fn drawn(&mut self, typed: &str) {
+    /// Returns whether the whole call of the current question has been on the screen, as a yes requires.
+    pub(crate) fn is_all_shown(&self) -> bool {
+        self.all_shown
+    }
+
+    /// Returns whether the next frame may show more of the current question than has been on the screen.
+    pub(crate) fn has_unseen_part(&self) -> bool {
+        !self.open.is_empty() && !self.all_shown
+    }
+
+    /// Marks the current question as shown, with `typed` in the input. `all` says whether the whole call was visible.
+    pub(crate) fn drawn(&mut self, typed: &str, all: bool) {
         if self.is_unseen() {
             typed.clone_into(&mut self.before);
             self.shown = true;
         }
+        self.all_shown |= all;
     }
 
     /// Returns whether the text in the input was begun after the current question appeared.
@@ -246,40 +255,6 @@ impl Questions {
     /// Returns whether the current question offers answers to choose from.
     pub(crate) fn has_choices(&self) -> bool {
         self.current().is_some_and(|question| matches!(question.request.form, Some(AnswerForm::Choices { .. })))
-    }
-
-    /// Returns the text to edit in place of the current call: the command or the arguments.
-    pub(crate) fn editable(&self) -> Option<String> {
-        let request = &self.current()?.request;
-        Some(if is_command(&request.tool) {
-            text_arg(&request.args, "command").to_owned()
-        } else {
-            serde_json::to_string_pretty(&request.args).unwrap_or_default()
-        })
-    }
-
-    /// Returns the decision that an edited text makes.
-    pub(crate) fn edited(&self, text: &str) -> Result<Decision, String> {
-        let pending = self.current().ok_or("nothing is waiting any more")?;
-        let request = &pending.request;
-        let args = if is_command(&request.tool) {
-            if text.trim().is_empty() {
-                return Err("the command is empty".to_owned());
-            }
-            let mut args = request.args.clone();
-            if let Some(args) = args.as_object_mut() {
-                args.insert("command".to_owned(), Value::String(text.to_owned()));
-            }
-            args
-        } else {
-            serde_json::from_str(text).map_err(|error| format!("the arguments are not valid JSON: {error}"))?
-        };
-        let edited = EditedAction { name: request.tool.clone(), args };
-        let taken = pending.tool.as_ref().map_or(Ok(()), |tool| request.check_edit(&edited, tool));
-        let decision = Decision::Edit { edited_action: edited };
-        let now = deepagents::core::env::Timestamp::now();
-        request.check(&decision, now).and(taken).map_err(|error| error.to_string())?;
-        Ok(decision)
     }
 }
 

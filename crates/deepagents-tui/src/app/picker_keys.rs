@@ -30,6 +30,14 @@ impl App {
         self.preview();
     }
 
+    /// Takes over an updated list.
+    pub(super) fn refreshed(&mut self, choices: Choices) {
+        if let Some(picker) = self.overlay.picker_mut() {
+            picker.refresh(choices);
+        }
+        self.preview();
+    }
+
     /// Requests the preview of the selected entry, if it has one.
     pub(super) fn preview(&mut self) {
         if let Some(picker) = self.overlay.picker_mut() {

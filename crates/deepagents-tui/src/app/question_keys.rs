@@ -30,6 +30,10 @@ impl App {
 
     /// Handles a key at a question. Returns `false` if it belongs to the input.
     pub(super) fn question_key(&mut self, key: KeyEvent, pressed: Pressed) -> bool {
+        // What is typed during a stop is meant for what comes after it: nothing is decided or allowed any more.
+        if self.stopping {
+            return false;
+        }
         // Keys that do not choose an answer work as at any question, or go into the input.
         if let Asking::Respond(form) = &self.questions.asking
             && form.is_choosing()
@@ -99,6 +103,11 @@ impl App {
         // Questions that only a text answers get a form.
         let has_form = responds && !self.questions.has_choices();
         let is_blank = self.editor.is_blank();
+        if pressed == Pressed::AtInput && self.agrees(key) && !self.questions.is_all_shown() {
+            // Whoever agrees has seen the whole call: the first such key shows it.
+            self.open_pager();
+            return true;
+        }
         match key.code {
             // At a question for a text, typing begins the answer: `no` is a text here.
             KeyCode::Char(_) if self.questions.accepts_only_text() => {
@@ -116,22 +125,13 @@ impl App {
             }
             KeyCode::Char('a' | 'A') => {
                 let Some(rule) = self.session_rule() else { return false };
-                self.questions.allow(&rule);
-                self.hint = Some(format!("{rule}: no longer asked about in this session"));
-                self.request(Effect::Allow(rule));
-                self.answer_if_decided();
+                self.allow(rule);
             }
             KeyCode::Char('p' | 'P') => {
                 let Some(rule) = self.lasting_rule() else { return false };
                 self.questions.asking = Asking::Remember(rule);
             }
-            KeyCode::Char('t' | 'T') => {
-                let calls = self.questions.together();
-                if calls.is_empty() {
-                    return false;
-                }
-                self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
-            }
+            KeyCode::Char('t' | 'T') => return self.show_together(),
             KeyCode::Char('e' | 'E') if edits => {
                 let Some(text) = self.questions.editable() else { return false };
                 self.questions.asking = Asking::Change(Editor::with_text(text));
@@ -140,6 +140,37 @@ impl App {
             _ => return false,
         }
         true
+    }
+
+    /// Shows the calls that can be decided on together. Returns whether there are several.
+    fn show_together(&mut self) -> bool {
+        let calls = self.questions.together();
+        let are_several = !calls.is_empty();
+        if are_several {
+            self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
+        }
+        are_several
+    }
+
+    /// Allows the current call, and all that the rule covers in this session.
+    fn allow(&mut self, rule: Rule) {
+        self.questions.allow(&rule);
+        self.hint = Some(format!("{rule}: no longer asked about in this session"));
+        self.request(Effect::Allow(rule));
+        self.answer_if_decided();
+    }
+
+    /// Returns whether a key can lead to the call being made, as it is or changed.
+    fn agrees(&self, key: KeyEvent) -> bool {
+        let allows = |kind| self.questions.allows(kind);
+        match key.code {
+            KeyCode::Char('y' | 'Y') => allows(DecisionKind::Approve),
+            KeyCode::Enter => allows(DecisionKind::Approve) && self.editor.is_blank(),
+            KeyCode::Char('a' | 'A') => self.session_rule().is_some(),
+            KeyCode::Char('p' | 'P') => self.lasting_rule().is_some(),
+            KeyCode::Char('e' | 'E') => allows(DecisionKind::Edit) && self.questions.editable().is_some(),
+            _ => false,
+        }
     }
 
     /// Handles a key at the question whether to save a rule for the directory.
@@ -192,5 +223,59 @@ impl App {
     fn decide(&mut self, decision: Decision) {
         self.questions.decide(decision);
         self.answer_if_decided();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::Event as TerminalEvent;
+    use deepagents::core::tool::CallId;
+    use deepagents::{ActionRequest, FinishReason};
+    use serde_json::json;
+
+    use super::*;
+    use crate::app::event::{Event, PendingApproval, RunEnd};
+    use crate::app::{SessionInfo, Work};
+    use crate::input::History;
+    use crate::policy::Mode;
+    use crate::view::{LaidOut, Printer, frame};
+
+    fn question() -> PendingApproval {
+        let request = ActionRequest::about(&CallId::default(), "execute", json!({"command": "touch a.txt"}), "");
+        PendingApproval { request, file: None, tool: None, task: None, laid_out: LaidOut::default() }
+    }
+
+    fn press(app: &mut App, code: KeyCode) {
+        app.update(Event::Terminal(TerminalEvent::Key(KeyEvent::new(code, KeyModifiers::NONE))));
+    }
+
+    #[test]
+    fn keys_pressed_during_a_stop_neither_approve_nor_allow_anything() {
+        for pager in [false, true] {
+            let info = SessionInfo::default();
+            let mut app = App::new((80, 24), Default::default(), Mode::Ask, info, History::default());
+            app.begin(Work::Run);
+            // The question is on the screen before the run has ended with it.
+            app.update(Event::ApprovalRequested(Box::new(question())));
+            frame(&mut app, &mut Printer::default(), false);
+            app.update(Event::Drawn);
+            assert!(app.questions.is_all_shown());
+            press(&mut app, KeyCode::Esc);
+            if pager {
+                app.open_pager();
+            }
+            press(&mut app, KeyCode::Char('y'));
+            press(&mut app, KeyCode::Char('a'));
+            let stop = Ok(FinishReason::Interrupted);
+            let end =
+                RunEnd { questions: vec![question()], text: String::new(), stop, unsent: None, early: Vec::new() };
+            let effects = app.update(Event::RunEnded(Box::new(end)));
+            assert!(app.left.is_empty() && !app.is_busy(), "{:?}", app.left);
+            assert!(
+                !effects.iter().any(|effect| matches!(effect, Effect::Allow(_) | Effect::Resume { .. })),
+                "{effects:?}"
+            );
+            assert_eq!(app.editor.text(), if pager { "" } else { "ya" });
+        }
     }
 }

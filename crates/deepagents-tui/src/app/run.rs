@@ -99,15 +99,7 @@ impl App {
             self.live.answer = interrupted_words(&end.text).unwrap_or(&end.text).to_owned();
         }
         if matches!(end.stop, Ok(FinishReason::Interrupted)) {
-            let mut early = end.early;
-            // The early ones were sent last.
-            for waiting in self.waiting.iter_mut().rev().filter(|waiting| waiting.to == Recipient::Run) {
-                let at = early.iter().rposition(|text| *text == waiting.text);
-                waiting.to = at.map_or(Recipient::Thread, |at| {
-                    early.remove(at);
-                    Recipient::ResumedRun
-                });
-            }
+            self.wait_for_resumed_run(end.early);
             if !self.stopping {
                 return self.run_waits(end.questions);
             }
@@ -125,17 +117,8 @@ impl App {
         let long = self.elapsed_since(self.since.0).as_secs() >= 10;
         self.idle();
         self.questions = Questions::default();
-        let comes_back = end.unsent.is_some() && self.editor.is_empty();
         if let Some(text) = end.unsent {
-            // A message whose run did not start can be sent again, and is not part of the thread.
-            let shown = self.items.iter_mut().rfind(|item| matches!(item, Item::User(shown) if *shown == text));
-            if let Some(item) = shown {
-                *item = Item::Note { text: format!("not sent: {}", shorten(&text, 200)), bad: false };
-            }
-            self.waiting.insert(0, QueuedMessage::after_current_work(text));
-            let (context, decided) = std::mem::take(&mut self.submitted);
-            self.context.splice(0..0, context);
-            self.left.splice(0..0, decided);
+            self.not_sent(text);
         }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
@@ -165,11 +148,34 @@ impl App {
                 self.give_back();
             }
         }
-        // The user may have to enter a command before the message can be sent.
-        self.came_back |= comes_back && !self.editor.is_empty();
         if long && !self.is_busy() {
             self.effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
         }
+    }
+
+    /// Lets the messages sent to a run wait for the one that resumes it: the `early` ones here, the others are stored
+    /// with the thread.
+    fn wait_for_resumed_run(&mut self, mut early: Vec<String>) {
+        // The early ones were sent last.
+        for waiting in self.waiting.iter_mut().rev().filter(|waiting| waiting.to == Recipient::Run) {
+            let at = early.iter().rposition(|text| *text == waiting.text);
+            waiting.to = at.map_or(Recipient::Thread, |at| {
+                early.remove(at);
+                Recipient::ResumedRun
+            });
+        }
+    }
+
+    /// Takes back a message whose run did not start: it can be sent again, and is not part of the thread.
+    fn not_sent(&mut self, text: String) {
+        let shown = self.items.iter_mut().rfind(|item| matches!(item, Item::User(shown) if *shown == text));
+        if let Some(item) = shown {
+            *item = Item::Note { text: format!("not sent: {}", shorten(&text, 200)), bad: false };
+        }
+        self.waiting.insert(0, QueuedMessage::after_current_work(text));
+        let (context, decided) = std::mem::take(&mut self.submitted);
+        self.context.splice(0..0, context);
+        self.left.splice(0..0, decided);
     }
 
     /// Handles the end of a run that waits for decisions.

@@ -6,7 +6,7 @@ use super::export::export;
 use super::pending::by_id;
 use super::transcript::Item;
 use super::{App, ShellRun, Work};
-use crate::host::{Effort, Page};
+use crate::host::Page;
 use crate::key_map::Action;
 use crate::policy::Mode;
 
@@ -14,6 +14,10 @@ use crate::policy::Mode;
 const INIT: &str = "Look at this directory and write /AGENTS.md: what it is, how it is laid out, how it is built, tested \
                     and run, and the conventions that somebody who works here has to know. Keep it under 60 lines; if the \
                     file is there, improve it.";
+
+/// What `/reload` does.
+const RELOADED: &str = "the agent is built again, with what your settings and the files here define now; the theme, the \
+                        keys and other settings of the screens apply after a restart";
 
 /// The prompt of `/remember`, before the text to note.
 const REMEMBER: &str =
@@ -183,7 +187,7 @@ impl App {
             "auto" => self.in_mode(Mode::Auto, args),
             "reload" if self.is_busy() => self.note(self.stop_first(), true),
             "reload" => {
-                self.note("the agent is built again, with what the files here define now", false);
+                self.note(RELOADED, false);
                 self.request(Effect::Reload);
             }
             "copy" => self.copy(),
@@ -196,7 +200,10 @@ impl App {
                 let (file, text) = export(args, &first.unwrap_or_else(|| "Conversation".to_owned()), &self.items);
                 self.request(Effect::Export { file, text });
             }
-            "editor" => self.request(Effect::Edit(args.to_owned())),
+            "editor" => {
+                let aside = self.aside.take_if(|_| args.is_empty());
+                self.request(Effect::Edit(aside.map_or_else(|| args.to_owned(), |text| text.expanded())));
+            }
             "theme" => self.theme(args),
             "init" => self.send(INIT.to_owned(), Vec::new()),
             "remember" => {
@@ -255,39 +262,6 @@ impl App {
             return self.request(Effect::MoveToBackground);
         }
         self.note("there is nothing to move to the background", false);
-    }
-
-    pub(super) fn use_model(&mut self, name: &str) {
-        // A run that waits for a decision makes no model call before it.
-        if self.is_busy() && !self.waits {
-            self.note(format!("model: {name}, after this turn"), false);
-            self.next_model = Some(name.to_owned());
-            return;
-        }
-        self.without_model = false;
-        name.clone_into(&mut self.session.model);
-        self.note(format!("model: {name}"), false);
-        self.request(Effect::Connect(name.to_owned()));
-    }
-
-    /// Switches to the model chosen while other work was in progress.
-    pub(super) fn use_next_model(&mut self) {
-        if (!self.is_busy() || self.waits)
-            && let Some(name) = self.next_model.take()
-        {
-            self.use_model(&name);
-        }
-    }
-
-    pub(super) fn use_effort(&mut self, word: &str) {
-        if self.is_busy() {
-            return self.note("the effort can be changed after this turn", true);
-        }
-        let effort = Effort::from_word(word);
-        if effort.is_none() && !matches!(word, "off" | "none" | "default") {
-            return self.note(format!("there is no effort `{word}`: low, medium, high or off"), true);
-        }
-        self.request(Effect::SetEffort(effort));
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn is_spent_anew(event: &Event) -> bool {
         event,
         Event::Connected(Ok(_))
             | Event::Opened(Ok(_))
-            | Event::Watched(_)
+            | Event::Watched { .. }
             | Event::ThreadChangedElsewhere(_)
             | Event::RunEnded(_)
             | Event::Compacted(_)

@@ -7,7 +7,7 @@ use deepagents::channels::Todo;
 use deepagents::{ActionRequest, DecisionRecord, Usage};
 
 use super::decided::KeptDecision;
-use super::effect::{Effect, Trusted};
+use super::effect::Effect;
 use super::event::Connected;
 use super::live::Live;
 use super::menu::Menu;
@@ -15,6 +15,7 @@ use super::messages::{Plan, QueuedMessage};
 use super::pager::{Pager, Source};
 use super::pending::Questions;
 use super::picker::Picker;
+use super::reading::TrustQuestion;
 use super::transcript::Item;
 use crate::host::Effort;
 use crate::input::{Editor, History, Vi};
@@ -79,16 +80,6 @@ impl Overlay {
     }
 }
 
-/// The question whether to trust definitions or servers in the directory.
-#[derive(Clone, Debug)]
-pub(crate) struct TrustQuestion {
-    pub(crate) of: Trusted,
-    pub(crate) title: String,
-    pub(crate) body: String,
-    /// Whether it has been on the screen, with its keys.
-    pub(crate) shown: bool,
-}
-
 /// The facts shown about the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionInfo {
@@ -105,6 +96,17 @@ pub(crate) struct SessionInfo {
     pub(crate) dollars: Option<f64>,
     /// Tokens of the last request and its answer.
     pub(crate) context: u64,
+}
+
+/// Where a text in the input comes from that the user has not typed there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CameBack {
+    #[default]
+    Typed,
+    /// From a rewind. Typing a slash replaces it.
+    Rewound,
+    /// It was not sent. Typing a slash puts it aside until the command is given.
+    Unsent,
 }
 
 /// A time, by default the present one.
@@ -187,8 +189,10 @@ pub(crate) struct App {
     pub(super) next_thread: Option<Option<String>>,
     /// The number of items when the user asked to resume.
     pub(super) resumed_at: Option<usize>,
-    /// Whether the text in the input comes from a rewind or was not sent. Typing a slash replaces it.
-    pub(super) came_back: bool,
+    /// Where the text in the input comes from, until the next key.
+    pub(super) came_back: CameBack,
+    /// The text that was not sent, while a command is typed in its place.
+    pub(super) aside: Option<Editor>,
     /// The model to switch to when the current work has ended.
     pub(super) next_model: Option<String>,
     /// Whether the run is being stopped.
@@ -255,19 +259,5 @@ impl App {
     /// Returns when the display next changes by itself, apart from animations.
     pub(crate) fn wakes(&self) -> Option<Instant> {
         self.hint_ends
-    }
-
-    /// Returns whether the current question is visible, and not covered by something else.
-    pub(crate) fn shows_question(&self) -> bool {
-        let Some(question) = self.questions.current() else { return false };
-        match &self.overlay {
-            Overlay::None | Overlay::Search { .. } => true,
-            Overlay::Pager(pager) => match &pager.source {
-                Source::Approval(read) => read.request.id == question.request.id,
-                Source::Together(calls) => calls.iter().any(|call| call.request.id == question.request.id),
-                Source::Conversation | Source::Items { .. } | Source::Preview(_) | Source::Trust(_) => false,
-            },
-            Overlay::Picker(_) | Overlay::Secret { .. } | Overlay::Trust(_) => false,
-        }
     }
 }

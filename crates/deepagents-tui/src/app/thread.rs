@@ -1,5 +1,7 @@
 //! The displayed thread: replaced by another one, or changed by other programs.
 
+use std::sync::Arc;
+
 use deepagents::Usage;
 use deepagents::channels::Todo;
 
@@ -8,7 +10,7 @@ use super::event::Opened;
 use super::live::Live;
 use super::messages::{Plan, QueuedMessage, Recipient};
 use super::pending::Questions;
-use super::state::{App, Work};
+use super::state::{App, CameBack, Work};
 use super::transcript::Item;
 
 impl App {
@@ -25,6 +27,13 @@ impl App {
             false,
         );
         self.edit_again(waiting);
+    }
+
+    /// Handles the end of a run in the background, or its question.
+    pub(super) fn background_ended(&mut self, thread: &str, what: String, waits: bool) {
+        self.background.retain(|known| known != thread);
+        self.note(format!("in the background: {what}; /threads opens it"), waits);
+        self.request(Effect::Notify(what));
     }
 
     /// Leaves the thread for another one, or for a new one if there is no id. Work in progress is stopped first.
@@ -93,11 +102,11 @@ impl App {
         if let Some(input) = opened.input {
             let texts: Vec<String> = std::iter::once(input).chain(undone.into_iter().map(|one| one.text)).collect();
             self.editor.set(texts.join("\n"));
-            self.came_back = true;
+            self.came_back = CameBack::Rewound;
         }
         if !opened.waiting.is_empty() {
             self.note("messages that were not sent before the program ended are back in the input", false);
-            self.edit_again(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());
+            self.unsent(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());
         }
         self.questions_wait(opened.questions, &opened.decided);
         // They are sent, unless there is something to see first.
@@ -105,7 +114,7 @@ impl App {
     }
 
     /// Displays what another program has added to the thread.
-    pub(super) fn watched(&mut self, opened: Opened) {
+    pub(super) fn watched(&mut self, opened: Opened, items: Arc<Vec<Item>>) {
         if self.session.thread != opened.thread {
             return;
         }
@@ -128,17 +137,17 @@ impl App {
         if self.is_busy() {
             // A message was sent before this event arrived.
             if self.work == Work::Run && !self.is_resumed && matches!(self.items.last(), Some(Item::User(_))) {
-                self.thread_changed_elsewhere(Some(opened));
+                self.thread_changed_elsewhere(Some(Opened { items: Arc::unwrap_or_clone(items), ..opened }));
             }
             return;
         }
-        if is_rewound(&self.items, &opened.items) {
+        if is_rewound(&self.items, &items) {
             (self.repaint, self.reopened) = (true, true);
             self.items.truncate(1);
-            self.items.extend(opened.items);
+            self.items.extend(Arc::unwrap_or_clone(items));
             self.note("another program rewound this thread; this is what is left", false);
         } else {
-            let added = beyond(&self.items, opened.items);
+            let added = beyond(&self.items, &items);
             if added.is_empty() && opened.note.is_none() && opened.questions.is_empty() {
                 return;
             }
@@ -164,7 +173,7 @@ impl App {
         } else if is_rewound(before, &opened.items) {
             (1, opened.items, Some("another program rewound this thread; this is what is left"))
         } else {
-            (sent, beyond(before, opened.items), None)
+            (sent, beyond(before, &opened.items), None)
         };
         items.extend(note.map(|text| Item::Note { text: text.to_owned(), bad: is_deleted }));
         if items.is_empty() {
@@ -183,16 +192,16 @@ impl App {
 }
 
 /// Returns the items of a thread after those that are displayed. Notices of the program do not count.
-fn beyond(shown: &[Item], thread: Vec<Item>) -> Vec<Item> {
+fn beyond(shown: &[Item], thread: &[Item]) -> Vec<Item> {
     let mut known = shown.iter().filter(|item| item.is_of_thread()).count();
-    let is_known = |item: &Item| match (item.is_of_thread(), known.checked_sub(1)) {
+    let mut is_known = |item: &Item| match (item.is_of_thread(), known.checked_sub(1)) {
         (true, Some(left)) => {
             known = left;
             true
         }
         (is_of_thread, _) => !is_of_thread,
     };
-    thread.into_iter().skip_while(is_known).collect()
+    thread.iter().skip_while(|item| is_known(item)).cloned().collect()
 }
 
 /// Returns whether the displayed messages are no longer part of the thread. A thread whose beginning was summarised has

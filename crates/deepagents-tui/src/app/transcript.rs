@@ -24,6 +24,8 @@ pub(crate) enum Item {
     User(String),
     /// An answer, in Markdown.
     Answer(String),
+    /// What had arrived of an answer that broke off, in Markdown. The thread does not contain it.
+    CutAnswer(String),
     /// A thought of the model.
     Thinking(String),
     /// A tool call and its result.
@@ -157,7 +159,7 @@ pub(crate) fn cut_off_items_of<'a>(messages: impl Iterator<Item = &'a Message>) 
 }
 
 /// Returns the items of messages, and the indices of the calls without a result.
-fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Vec<usize>) {
+pub(super) fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Vec<usize>) {
     let mut items: Vec<Item> = Vec::new();
     // The ids and item indices of calls without a result.
     let mut open: Vec<(String, usize)> = Vec::new();

@@ -177,7 +177,7 @@ impl Screens {
                         self.resized = Some(Instant::now());
                     }
                     // The user may answer a question before the write that showed it is confirmed.
-                    if self.app.questions.is_unseen()
+                    if self.app.questions.has_unseen_part()
                         && self.output.is_busy()
                         && let Ok(Ok(())) = tokio::time::timeout(WRITE_TIMEOUT, self.output.written()).await
                     {

@@ -2,33 +2,21 @@
 
 use std::time::Duration;
 
-use deepagents::core::agent::LatestState;
-use deepagents::{EventKind, FinishReason, Message, Outcome, RunError, RunHandle};
-use futures_util::TryStreamExt;
+use deepagents::{FinishReason, Message, Outcome, RunError, RunHandle};
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::run::is_owned;
-use super::threads::{WORKED_ON, of_state, of_state_so_far};
+use super::follower::{Follower, LookFirst};
+use super::threads::of_state;
 use super::{Result, Session, Shared};
-use crate::app::event::{Event, Opened, RunEnd};
+use crate::app::event::{Event, RunEnd};
 use crate::host::Connection;
-
-/// How often a thread is polled for changes that emit no event.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run in the background.
 pub(super) struct Background {
     pub(super) thread: String,
     run: RunHandle,
     job: CancellationToken,
-}
-
-/// Whether to show the present state first, as something may have happened while nobody followed the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LookFirst {
-    Yes,
-    No,
 }
 
 impl Session {
@@ -176,89 +164,8 @@ impl Session {
         let connection = connection.clone();
         self.spawn(|this| async move {
             // A log that cannot be read is reported where the user asks for something.
-            let _ = this.followed(&connection, &thread, ticket, look).await;
+            let _ = Follower::new(&this, &connection, &thread, ticket).follow(look).await;
             Ok(None)
         });
-    }
-
-    /// Shows the steps of other programs until another follower has taken over, or the thread cannot be read.
-    async fn followed(&self, connection: &Connection, thread: &str, ticket: u64, look: LookFirst) -> Option<()> {
-        let info = connection.journal.threads().get(thread).await.ok()??;
-        let shown = |end: u64| {
-            self.with(|state| {
-                if state.follower == ticket {
-                    state.shown = Some((thread.to_owned(), end));
-                }
-            });
-        };
-        shown(info.end);
-        // The notice that another program works on the thread is shown once.
-        let (from, mut is_said) = (info.end, is_owned(self, &info));
-        let threads = connection.agent.threads().ok()?;
-        let mut events = std::pin::pin!(threads.watch(thread, from));
-        let mut latest = LatestState::new(&threads, thread);
-        let mut end = from;
-        let goes_on = || self.with(|state| state.follower == ticket && state.thread.as_deref() == Some(thread));
-        let watched = |opened: Opened| {
-            self.emit(Event::Watched(Box::new(Opened { thread: Some(thread.to_owned()), ..opened })));
-        };
-        if look == LookFirst::Yes {
-            let (state, _) = latest.read().await.ok()?;
-            if !goes_on() {
-                return None;
-            }
-            watched(of_state_so_far(&state));
-        }
-        loop {
-            let event = tokio::select! {
-                event = events.try_next() => Some(event.ok()??),
-                () = tokio::time::sleep(POLL_INTERVAL) => None,
-            };
-            if !goes_on() {
-                return None;
-            }
-            let Some(event) = event else {
-                // A rewind emits no event: it shows as a longer log while no run is active.
-                let info = connection.journal.threads().get(thread).await.ok()??;
-                let is_longer = std::mem::replace(&mut end, info.end) < info.end;
-                if is_longer && info.owner.is_none() {
-                    let (state, seen) = latest.read().await.ok()?;
-                    let mut opened = of_state(&state);
-                    opened.questions = self.open_questions(connection, &state).await;
-                    opened.hide_asked();
-                    shown(seen);
-                    watched(opened);
-                }
-                continue;
-            };
-            let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
-            let began = matches!(event.kind, EventKind::RunStarted { .. });
-            let ended = event.kind.is_end();
-            if !event.path.is_empty() || !(began || is_step || ended) {
-                continue;
-            }
-            let (state, seen) = latest.read().await.ok()?;
-            let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
-            let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
-            let is_own = self.is_in_background(thread);
-            if began && !is_own && !std::mem::replace(&mut is_said, true) {
-                opened.note = Some(WORKED_ON.to_owned());
-            }
-            if ended {
-                opened.questions = self.open_questions(connection, &state).await;
-                opened.hide_asked();
-                let what = match (waits, opened.questions.is_empty()) {
-                    (true, false) => "the other program is waiting for a decision, which you can also make here",
-                    (true, true) => "the other program is waiting for a decision",
-                    (false, _) => "the other program has finished its turn",
-                };
-                opened.note = Some(what.to_owned());
-            }
-            if !goes_on() {
-                return None;
-            }
-            shown(seen);
-            watched(opened);
-        }
     }
 }

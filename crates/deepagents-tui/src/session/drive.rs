@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::background::LookFirst;
+use super::follower::LookFirst;
 use super::hooks::decides;
 use super::{Session, Shared, cost};
 use crate::app::event::{Event, PendingApproval, RunEnd};

@@ -12,6 +12,7 @@ mod decided;
 mod drive;
 mod export;
 mod files;
+mod follower;
 mod git;
 mod goal;
 mod hooks;
@@ -116,6 +117,8 @@ struct Shared {
     asked_for: u64,
     /// The task that builds the last requested agent.
     connecting: Option<JoinHandle<()>>,
+    /// The last agent that was built.
+    last: Option<Connection>,
 }
 
 impl Shared {
@@ -222,7 +225,7 @@ impl Session {
         match effect {
             Effect::Submit { text, context, skills, decided } => self.submit(text, context, skills, decided),
             Effect::SetGoal { text, once } => self.with(|state| state.goal = Some(Goal { text, once })),
-            Effect::Reload => self.connect(None),
+            Effect::Reload => self.reload(),
             Effect::Steer(text) => self.steer(text),
             Effect::KeepWaiting { thread, texts } => self.keep_waiting(thread, texts),
             Effect::KeepDecided { thread, decided } => self.keep_decided(thread, decided),

@@ -6,8 +6,8 @@ use deepagents::core::journal::{RunStatus, ThreadInfo, ThreadQuery};
 use deepagents::{ActionRequest, Block, State, Usage};
 use serde_json::Value;
 
-use super::background::LookFirst;
 use super::drive::preview;
+use super::follower::LookFirst;
 use super::run::is_owned;
 use super::{Result, Session};
 use crate::app::event::{Choice, Event, Opened, PendingApproval};
@@ -138,7 +138,7 @@ impl Session {
     }
 
     async fn compacted(&self) -> Result<String> {
-        let connection = self.connection().await?;
+        let connection = self.ready().await?;
         let Some(thread) = self.thread() else { return Ok("there is nothing to compact yet".to_owned()) };
         let compacted = connection.agent.compact(&thread).await;
         self.follow(&connection, thread, LookFirst::No);
@@ -161,7 +161,7 @@ pub(super) fn of_state_so_far(state: &State) -> Opened {
 }
 
 /// Returns what is shown of a thread besides its conversation.
-fn facts_of(state: &State) -> Opened {
+pub(super) fn facts_of(state: &State) -> Opened {
     let (mut usage, mut context) = (Usage::default(), 0);
     for spent in state.messages().iter().filter_map(|message| message.as_assistant()?.usage) {
         usage += spent;

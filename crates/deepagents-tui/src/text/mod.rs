@@ -15,7 +15,7 @@ pub(crate) use clean::exact_ascii;
 pub use clean::{exact, visible};
 pub(crate) use diff::{diff_lines, edit_diff, is_context, new_file};
 pub(crate) use markdown::markdown;
-pub(crate) use wrap::{Break, clip, hard_wrap, line_width, rows, width, wrap};
+pub(crate) use wrap::{Break, clip, cut_middle, hard_wrap, line_width, rows, width, wrap};
 
 use unicode_segmentation::UnicodeSegmentation;
 

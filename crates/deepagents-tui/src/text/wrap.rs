@@ -125,6 +125,26 @@ pub(crate) fn clip(line: &Line<'_>, columns: usize) -> Line<'static> {
     first
 }
 
+/// Cuts a path to fit: of its middle, only an ellipsis is left. Its end says most, so more of that is kept.
+pub(crate) fn cut_middle(path: &str, columns: usize) -> String {
+    if width(path) <= columns {
+        return path.to_owned();
+    }
+    let room = columns.saturating_sub(1);
+    let taken = |graphemes: &mut dyn Iterator<Item = &str>, room: usize| -> Vec<String> {
+        let mut used = 0;
+        let fitting = graphemes.take_while(|grapheme| {
+            used += grapheme_width(grapheme, 0);
+            used <= room
+        });
+        fitting.map(str::to_owned).collect()
+    };
+    let head = taken(&mut path.graphemes(true), room / 3).concat();
+    let mut tail = taken(&mut path.graphemes(true).rev(), room - width(&head));
+    tail.reverse();
+    format!("{head}…{}", tail.concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +185,17 @@ mod tests {
         assert_eq!(clip(&Line::from("漢字漢字".to_owned()), 4).to_string(), "漢…");
         assert_eq!(clip(&Line::from("abcd".to_owned()), 4).to_string(), "abcd");
         assert_eq!(clip(&Line::from("a\tb".to_owned()), 8).to_string(), "a   b");
+    }
+
+    #[test]
+    fn a_cut_path_keeps_its_beginning_and_its_end_and_never_exceeds_the_columns() {
+        assert_eq!(cut_middle("/src/main.rs", 12), "/src/main.rs");
+        assert_eq!(cut_middle("/deep/in/a/tree/main.rs", 13), "/dee…/main.rs");
+        assert_eq!(cut_middle("/漢字/漢字/漢字", 10), "/漢…/漢字");
+        for columns in 0..30 {
+            let cut = cut_middle("/a/漢字テスト/b/漢字", columns);
+            assert!(width(&cut) <= columns.max(1), "{columns}: {cut}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct Layout<'a> {
     pub(super) detail: Detail<'a>,
 }
 
+/// The remark below an answer that broke off.
+const CUT_ANSWER: &str = "… the answer broke off here; the model does not see this part";
 /// Lines shown of a folded user message.
 const MESSAGE_LINES: usize = 12;
 
@@ -61,6 +63,11 @@ fn lay_out(item: &Item, layout: Layout<'_>) -> Vec<Line<'static>> {
         }
         Item::User(text) => user(text, layout),
         Item::Answer(text) => markdown(text.trim(), columns, theme),
+        Item::CutAnswer(text) => {
+            let mut lines = markdown(text.trim(), columns, theme);
+            lines.push(dim(CUT_ANSWER, theme));
+            lines
+        }
         Item::Thinking(text) => match detail {
             Detail::Full => prefixed(text, "✻ ", theme.dim, theme.dim, columns),
             Detail::Brief(key) => {
@@ -71,17 +78,7 @@ fn lay_out(item: &Item, layout: Layout<'_>) -> Vec<Line<'static>> {
         },
         Item::Call(call) => call_lines(call, layout),
         Item::Agent(work) => agent(work, layout),
-        Item::Shell { command, output, code, shared } => {
-            let mut lines = titled("$", command, *code == Some(0), layout);
-            lines.extend(indented(folded(output, Break::Anywhere, (HEAD_LINES, 20), layout)));
-            let private = if *shared { "" } else { " · not shown to the model" };
-            match code {
-                Some(0) if private.is_empty() => {}
-                Some(code) => lines.push(dim(format!("  exit code {code}{private}"), theme)),
-                None => lines.push(dim(format!("  stopped{private}"), theme)),
-            }
-            lines
-        }
+        Item::Shell { command, output, code, shared } => shell_lines(command, output, (*code, *shared), layout),
         Item::Todos(todos) => todo_lines(todos, usize::MAX, columns, theme),
         Item::Picture(picture) => {
             let mark = if theme.spoken { "Note: " } else { "· " };
@@ -109,6 +106,24 @@ fn lay_out(item: &Item, layout: Layout<'_>) -> Vec<Line<'static>> {
             lines
         }
     }
+}
+
+/// Renders a shell command of the user, its output and how it ended.
+fn shell_lines(
+    command: &str,
+    output: &str,
+    (code, shared): (Option<i32>, bool),
+    layout: Layout<'_>,
+) -> Vec<Line<'static>> {
+    let mut lines = titled("$", command, code == Some(0), layout);
+    lines.extend(indented(folded(output, Break::Anywhere, (HEAD_LINES, 20), layout)));
+    let private = if shared { "" } else { " · not shown to the model" };
+    match code {
+        Some(0) if private.is_empty() => {}
+        Some(code) => lines.push(dim(format!("  exit code {code}{private}"), layout.theme)),
+        None => lines.push(dim(format!("  stopped{private}"), layout.theme)),
+    }
+    lines
 }
 
 pub(super) fn dim(text: impl Into<String>, theme: Theme) -> Line<'static> {

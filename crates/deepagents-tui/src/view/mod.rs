@@ -9,7 +9,9 @@ mod panels;
 mod picker;
 mod printer;
 mod question;
+mod question_body;
 mod question_keys;
+mod question_title;
 mod screen;
 mod standing;
 
@@ -19,7 +21,7 @@ use ratatui::text::Line;
 pub(crate) use calls::call_title;
 pub(crate) use items::{Detail, item_lines};
 pub(crate) use printer::{Printed, Printer};
-pub(crate) use question::LaidOut;
+pub(crate) use question_body::LaidOut;
 pub(crate) use screen::pager;
 
 use crate::app::App;
@@ -81,11 +83,18 @@ pub(crate) fn parts<'a>(
             Source::Conversation => whole(&app.items, at),
             Source::Items { items, .. } => whole(items, at),
             Source::Preview(picker) => whole(picker.preview(), at),
-            Source::Approval(call) => question::whole_question(call, columns, app.theme),
+            Source::Approval(call) => {
+                // The foot has the name of the file if it fits there.
+                let is_named = crate::text::line_width(&screen::subject(call, app.theme)) <= columns;
+                let title = question_title::question_title(app, call, app.questions.position(), columns);
+                let mut lines = if is_named { Vec::new() } else { title };
+                lines.extend(question_body::whole_question(call, columns, app.theme));
+                lines
+            }
             Source::Trust(question) => panels::whole_trust(question, columns, app.theme),
             Source::Together(calls) => calls.get(at).map_or_else(Vec::new, |call| {
-                let mut lines = question::question_title(app, call, (at + 1, calls.len()), columns);
-                lines.extend(question::whole_question(call, columns, app.theme));
+                let mut lines = question_title::question_title(app, call, (at + 1, calls.len()), columns);
+                lines.extend(question_body::whole_question(call, columns, app.theme));
                 lines
             }),
         }

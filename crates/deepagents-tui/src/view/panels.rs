@@ -122,7 +122,9 @@ pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Ve
 pub(crate) fn trust(app: &App, question: &TrustQuestion, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let mut lines = trust_title(question, columns, theme);
+    let title_rows = lines.len();
     lines.truncate(rows.saturating_sub(2));
+    let has_title = lines.len() == title_rows;
     let room = rows.saturating_sub(lines.len() + 1);
     let body = trust_body(question, columns, theme);
     let total = body.len();
@@ -133,6 +135,7 @@ pub(crate) fn trust(app: &App, question: &TrustQuestion, columns: usize, rows: u
         lines.extend(body.into_iter().take(room));
         room
     };
+    question.is_whole.set(has_title && total <= shown);
     lines.push(trust_keys(app, total.saturating_sub(shown), columns));
     lines.into()
 }

@@ -7,39 +7,47 @@ use super::live::paint;
 use super::panels::{keys_line, trust_keys};
 use super::question_keys::{keys, short_keys};
 use super::standing::{mode, question_waits};
+use crate::app::event::PendingApproval;
 use crate::app::pager::{Pager, Source};
+use crate::app::transcript::text_arg;
 use crate::app::{App, Overlay};
 use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
+use crate::theme::Theme;
 
 /// Draws the pager, with its keys in the last rows.
 pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
     let Overlay::Pager(mut pager) = std::mem::take(&mut app.overlay) else { return None };
     let (columns, rows) = (usize::from(app.size.0), usize::from(app.size.1));
-    let foot = foot(app, &pager, columns, rows);
-    let room = rows.saturating_sub(foot.len()).max(1);
+    let room = rows.saturating_sub(foot(app, &pager, columns, rows).len()).max(1);
     let source = pager.source.clone();
     let (parts, part) = super::parts(app, &source, columns);
     let mut lines = pager.view(room, parts, part);
     lines.resize(room, Line::default());
-    lines.extend(foot);
+    // What it says about the rest depends on what is in view.
+    lines.extend(foot(app, &pager, columns, rows));
     lines.truncate(rows.max(1));
     app.overlay = Overlay::Pager(pager);
     Some(paint(&lines.into(), columns).0)
 }
 
+/// Renders the tool of a call, and its file.
+pub(super) fn subject(question: &PendingApproval, theme: Theme) -> Line<'static> {
+    let file = text_arg(&question.request.args, "file_path");
+    let text = format!("? {} {}", theme.exact(&question.request.tool), theme.exact(file));
+    Line::from(Span::styled(text, theme.warn))
+}
+
 fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let back = app.keys.name(Action::Details);
-    let scrolls = Span::styled(format!(" · PgUp PgDn ↑ ↓ scroll · {back} back"), app.theme.dim);
+    let scrolls = match app.must_read_on(pager) && !pager.has_shown_end() {
+        true => Span::styled(format!(" · more below (y, PgDn) · {back} back"), app.theme.warn),
+        false => Span::styled(format!(" · PgUp PgDn ↑ ↓ scroll · {back} back"), app.theme.dim),
+    };
     let scroll = Line::from(vec![mode(app), scrolls]);
     let mut lines = match &pager.source {
         Source::Approval(question) => {
-            let file = question.request.args.get("file_path").and_then(serde_json::Value::as_str).unwrap_or_default();
-            let title = Line::from(Span::styled(
-                format!("? {} {}", app.theme.exact(&question.request.tool), app.theme.exact(file)),
-                app.theme.warn,
-            ));
-            let mut lines = vec![clip(&title, columns)];
+            let mut lines = vec![clip(&subject(question, app.theme), columns)];
             let keys = wrap(&keys(app), columns, "  ");
             // The contents have at least half of the screen.
             lines.extend(if keys.len() + 2 > rows / 2 { vec![short_keys(app, columns)] } else { keys });

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deepagents::channels::TodoStatus;
+use deepagents::core::model::ModelEvent;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Block, ModelError, ModelRequest};
 use deepagents_tui::{Begin, Mode};
@@ -75,6 +76,21 @@ async fn a_failure_is_reported_and_the_screens_stay_open() {
     assert!(screens.wait_idle().await);
     screens.press("up enter").await.unwrap();
     assert!(screens.wait_for("Now.").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn what_arrived_of_an_answer_that_broke_off_stays_and_is_marked() {
+    let half = ModelEvent::Text { block: 0, delta: "Half an answer".to_owned() };
+    let broken = Turn::raw([Ok(half), Err(ModelError::Auth("the key expired (401)".into()))]);
+    let world = World::new([broken, Turn::text("All of it.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "hello").await;
+    assert!(screens.wait_for("401").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("Half an answer\n… the answer broke off here"), "{text}");
+    screens.press("up enter").await.unwrap();
+    assert!(screens.wait_for("All of it.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(!world.told().contains("Half an answer"), "{}", world.told());
 }
 
 #[tokio::test]
@@ -436,6 +452,15 @@ async fn unsent_messages_are_back_in_the_input_after_a_kill() {
     // Another program finds the thread as a killed one would leave it.
     let mut next = world.begin(Mode::Auto, Begin::Continue);
     assert!(next.wait_for("are back in the input").await, "{}", next.text());
+    let live = next.live().join("\n");
+    assert!(live.contains("› be quick") && live.contains("and then rest"), "{live}");
+    // A command typed now does not become part of them, nor are they lost.
+    next.type_text("/tod").await;
+    assert!(!next.live().join("\n").contains("be quick"), "{:?}", next.live());
+    next.press("backspace backspace backspace backspace").await.unwrap();
+    assert!(next.live().join("\n").contains("› be quick"), "{:?}", next.live());
+    say(&mut next, "/todos").await;
+    assert!(next.text().contains("nothing is planned"), "{}", next.text());
     let live = next.live().join("\n");
     assert!(live.contains("› be quick") && live.contains("and then rest"), "{live}");
     std::fs::write(world.dir.path().join("go"), "").unwrap();

@@ -65,6 +65,7 @@ pub(crate) struct World {
 }
 
 struct TestHost {
+    onboarding: bool,
     redacts: bool,
     is_gone: bool,
     gate: Mutex<Option<Arc<Notify>>>,
@@ -137,6 +138,7 @@ impl World {
 
     pub(crate) fn begin(&self, mode: Mode, begin: Begin) -> Headless {
         let host = TestHost {
+            onboarding: self.onboarding,
             is_gone: self.is_gone,
             redacts: self.redacts,
             root: self.dir.path().to_owned(),
@@ -256,6 +258,9 @@ const SCRIPTED: &str = r#"{"script": {"price": {"input": 1000, "output": 10000}}
 impl Host for TestHost {
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
         async move {
+            if model.is_some_and(|model| model.starts_with("nosuch")) {
+                return Err("nosuch does not name a provider".to_owned());
+            }
             self.named.lock().unwrap().extend(model.map(str::to_owned));
             let name = self.named.lock().unwrap().last().cloned().unwrap_or_else(|| "scripted".to_owned());
             let gate = self.gate.lock().unwrap().take();
@@ -283,7 +288,8 @@ impl Host for TestHost {
                 files,
                 hooks: self.hooks.clone(),
                 model: name,
-                missing: None,
+                missing: (self.onboarding && self.named.lock().unwrap().is_empty())
+                    .then(|| "no key was found; /auth stores one".to_owned()),
                 window: Some(100_000),
                 price: self.price,
                 catalogue: Catalogue::built_in().with_json(SCRIPTED).map_err(|error| error.to_string())?,
