@@ -23,9 +23,39 @@ const ENDINGS: [&str; 17] =
 const ENTRIES: [&str; 2] = ["__main__.py", "index.js"];
 const RUNNERS: [&str; 4] = ["python", "node", "bun", "deno"];
 /// Programs that look up a bare file name in their working directory; a version number may follow the name.
-const TAKE_FILES: [&str; 16] = [
-    "sh", "bash", "zsh", "dash", "fish", "python", "node", "ruby", "perl", "php", "bun", "deno", "tsx", "ts-node",
-    "source", ".",
+const TAKE_FILES: [&str; 32] = [
+    "sh",
+    "bash",
+    "zsh",
+    "dash",
+    "ash",
+    "ksh",
+    "mksh",
+    "csh",
+    "tcsh",
+    "fish",
+    "nu",
+    "pwsh",
+    "python",
+    "pypy",
+    "node",
+    "ruby",
+    "perl",
+    "php",
+    "lua",
+    "luajit",
+    "tclsh",
+    "expect",
+    "Rscript",
+    "julia",
+    "bun",
+    "deno",
+    "tsx",
+    "ts-node",
+    "osascript",
+    "wish",
+    "source",
+    ".",
 ];
 /// Words after which a program follows.
 const LEAD_IN: [&str; 23] = [
@@ -59,7 +89,7 @@ const MAX_DIRECTORIES: usize = 8;
 /// ```
 pub fn programs_of(text: &str, root: &Path, start: &Path, home: Option<&Path>) -> BTreeSet<VPath> {
     let mut search = Search::new(root, start, home);
-    search.commands(text);
+    search.commands(text, start);
     search.found.iter().filter_map(|path| VPath::try_from(path.to_str()?.to_owned()).ok()).collect()
 }
 
@@ -92,9 +122,9 @@ impl<'a> Search<'a> {
         self.path_of_root.is_none_or(|path| text.contains(path)).then_some(self.root)
     }
 
-    /// Adds the programs that a command names, and those they name.
-    fn commands(&mut self, text: &str) {
-        let (start, mut starts) = (self.start, vec![self.start.to_owned()]);
+    /// Adds the programs that a command names which starts in a directory, and those they name.
+    pub(super) fn commands(&mut self, text: &str, start: &Path) {
+        let (variable, mut starts) = (self.root_in(text), vec![start.to_owned()]);
         let text = without_variables(text);
         for found in words(&text) {
             let (word, before) = (found.text, found.before);
@@ -107,7 +137,7 @@ impl<'a> Search<'a> {
                     let files: Vec<PathBuf> = beside.chain([module.with_extension("py")]).collect();
                     files.iter().filter(|file| file.is_file()).for_each(|file| self.program(file));
                 }
-                for path in self.places(word, &base, &[], Some(self.root)) {
+                for path in self.places(word, &base, &[], variable) {
                     if path.is_dir() && path.starts_with(self.root) {
                         if runs_directories(before) {
                             let files = ENTRIES.iter().map(|name| path.join(name)).filter(|file| file.is_file());
@@ -199,6 +229,8 @@ pub(super) struct Word<'a> {
     before: &'a str,
     /// Whether the word is in the position of a program.
     is_first: bool,
+    /// Whether the word is a module that a program runs, as in `python3 -m tools.lint`.
+    is_module: bool,
 }
 
 impl Word<'_> {
@@ -206,6 +238,18 @@ impl Word<'_> {
     /// follows a program that runs files.
     pub(super) fn may_be_here(&self) -> bool {
         self.text.contains('/') || is_named_as_one(self.text) || takes_files(self.before)
+    }
+
+    /// Returns the file here that the program before the word runs, whether it exists or not.
+    pub(super) fn file_of_a_program(&self) -> Option<String> {
+        let is_name =
+            !self.text.starts_with('-') && self.text.chars().all(|c| c.is_alphanumeric() || "-_./+".contains(c));
+        if self.is_module {
+            return is_name.then(|| format!("{}.py", self.text.replace('.', "/")));
+        }
+        // These look up a bare name in `PATH`.
+        let takes_it = takes_files(self.before) && !matches!(self.before, "." | "source");
+        (is_name && takes_it).then(|| self.text.to_owned())
     }
 
     /// Returns whether the word may name a file here that is run. Words after other programs are their data.
@@ -216,10 +260,10 @@ impl Word<'_> {
 
 /// Returns the words of a command that may name files.
 pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
-    let (mut before, mut is_first, mut is_value) = ("", true, false);
+    let (mut before, mut is_first, mut is_value, mut is_module) = ("", true, false, false);
     text.split_inclusive(is_separator).filter_map(move |piece| {
         let text = piece.trim_end_matches(is_separator);
-        let word = Word { text, before, is_first };
+        let word = Word { text, before, is_first, is_module };
         if !text.is_empty() {
             let is_option = text.starts_with('-');
             // The next word is itself a command.
@@ -229,6 +273,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
             let sets = std::mem::replace(&mut is_value, piece.ends_with('=')) || is_value;
             is_first = leads_in || is_first && (is_option || is_number || sets);
             if !is_option || takes_text || text == "-m" {
+                is_module = text == "-m" && takes_files(before);
                 before = text;
             }
         }

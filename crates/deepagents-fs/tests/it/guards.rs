@@ -375,6 +375,21 @@ async fn files_git_runs_or_includes_are_read_only_and_new_ones_are_renamed() {
 }
 
 #[tokio::test]
+async fn programs_of_git_settings_that_do_not_exist_yet_are_renamed_when_a_command_creates_them() {
+    let jail = jail!();
+    fs::create_dir(jail.path(".git")).unwrap();
+    let settings = "[core]\n\tsshCommand = ./ssh.sh -v\n\tfsmonitor = sh fs\n\tpager = python3 -m tools.pager\n\
+        [remote \"o\"]\n\tuploadpack = ./up\n[submodule \"z\"]\n\tupdate = !sh su.sh\n";
+    fs::write(jail.path(".git/config"), settings).unwrap();
+    let names = ["fs", "ssh.sh", "su.sh", "tools/pager.py", "up"];
+    let done = jail.run(&format!("mkdir tools; for f in {} other; do echo evil > $f; done", names.join(" "))).await;
+    let mut moved: Vec<_> = done.moved.iter().map(|moved| moved.from.as_str()).collect();
+    moved.sort_unstable();
+    assert_eq!(moved, names, "{}", done.output);
+    assert!(names.iter().all(|name| !jail.path(name).exists()) && jail.path("other").exists());
+}
+
+#[tokio::test]
 async fn targets_of_a_repositorys_links_and_hooks_are_read_only_for_commands() {
     let jail = jail!();
     crate::protected::linked_repository(jail.dir.path());

@@ -19,6 +19,8 @@ mod edit;
 #[cfg(unix)]
 mod executables;
 mod files;
+#[cfg(unix)]
+mod git_settings;
 #[cfg(target_os = "linux")]
 mod full_disk;
 #[cfg(target_os = "linux")]

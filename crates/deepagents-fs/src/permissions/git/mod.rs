@@ -4,6 +4,7 @@
 //! controls the user's next `git status`, even if the settings themselves are unchanged. The same goes for the targets
 //! of links in a repository, and for what hooks run.
 
+mod setting;
 mod text;
 mod user;
 
@@ -13,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::programs::{Search, Word, beginning, is_program, without_variables, words};
-use text::{Setting, settings};
+use setting::{Kind, Setting, settings};
 pub(crate) use user::UserGit;
 use user::expanded;
 
@@ -57,6 +58,8 @@ const HOOKS: [&str; 28] = [
 const MAX_OTHERS: usize = 128;
 /// Directory in which Husky places hooks that run those in its parent.
 const HUSKY: &str = "_";
+/// Maximum number of directories that settings name as the base of relative paths.
+const MAX_TREES: usize = 4;
 
 /// Returns the files and directories below a root that a repository makes git run or read settings from; they need not
 /// exist. `repository` is the path of a `.git`, below the root or absolute, or of a repository under another name.
@@ -70,15 +73,22 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
     };
     let common = beginning(&directory.join("commondir"), MAX_FILE_BYTES).map(|path| directory.join(path_of(&path)));
     let search = Search::of_repository(root, tree, user.home.as_deref());
-    let mut found = Repository { root, tree, user, search, read: BTreeSet::new(), left: MAX_TOTAL_BYTES };
+    let (trees, read) = (vec![tree.to_owned()], BTreeSet::new());
+    let mut found = Repository { root, trees, user, search, read, left: MAX_TOTAL_BYTES };
+    let mut settings = Vec::new();
     for directory in std::iter::once(&directory).chain(&common) {
         for name in ["config", "config.worktree"] {
-            found.read(&directory.join(name));
+            settings.extend(found.read(&directory.join(name)));
         }
         found.hooks(&directory.join("hooks"));
     }
+    let worktrees = settings.iter().filter(|setting| setting.kind == Kind::Worktree);
+    found.trees.extend(worktrees.map(|setting| directory.join(&setting.value)).take(MAX_TREES));
+    for setting in &settings {
+        found.take(setting, true);
+    }
     for setting in &user.settings {
-        found.take(setting, None);
+        found.take(setting, false);
     }
     // Files inside the repository are protected with it.
     let own = [Some(directory.clone()), directory.canonicalize().ok()];
@@ -94,8 +104,8 @@ pub(crate) fn repositories_above(root: &Path) -> impl Iterator<Item = PathBuf> {
 
 struct Repository<'a> {
     root: &'a Path,
-    /// Base of relative program paths.
-    tree: &'a Path,
+    /// Where relative paths of programs start: the directory around the repository, and others that its settings name.
+    trees: Vec<PathBuf>,
     user: &'a UserGit,
     search: Search<'a>,
     /// Settings files already read: they may include each other, or themselves.
@@ -105,8 +115,9 @@ struct Repository<'a> {
 }
 
 impl Repository<'_> {
-    fn read(&mut self, first: &Path) {
-        let mut todo = vec![first.to_owned()];
+    /// Returns the settings in a file and in those that it includes.
+    fn read(&mut self, first: &Path) -> Vec<Setting> {
+        let (mut todo, mut found) = (vec![first.to_owned()], Vec::new());
         while let Some(file) = todo.pop() {
             self.search.add(&file);
             let Ok(real) = file.canonicalize() else { continue };
@@ -116,39 +127,46 @@ impl Repository<'_> {
             let Some(text) = beginning(&file, MAX_FILE_BYTES.min(self.left)) else { continue };
             self.left = self.left.saturating_sub(text.len() as u64);
             for setting in settings(&String::from_utf8_lossy(&text)) {
-                todo.extend(self.take(&setting, file.parent()));
+                if setting.kind == Kind::Include {
+                    let directory = file.parent().unwrap_or(self.root);
+                    todo.push(expanded(&setting.value, self.user.home.as_deref(), directory));
+                } else {
+                    found.push(setting);
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds what a setting names. What the user's settings include has already been read.
+    fn take(&mut self, setting: &Setting, is_own: bool) {
+        let home = self.user.home.as_deref();
+        for tree in self.trees.clone() {
+            let path = expanded(&setting.value, home, &tree);
+            match setting.kind {
+                Kind::Include | Kind::File => self.search.add(&path),
+                Kind::Hooks => {
+                    self.search.add(&path);
+                    self.hooks(&path);
+                    if let (Some(beside), true) = (path.parent(), path.ends_with(HUSKY)) {
+                        self.search.add(beside);
+                        self.hooks(beside);
+                    }
+                }
+                Kind::Command => self.command(&setting.value, &tree, is_own),
+                Kind::Worktree => {}
             }
         }
     }
 
-    /// Adds what a setting names. Returns the settings file it includes; those included by the user's settings have
-    /// already been read.
-    fn take(&mut self, setting: &Setting, directory: Option<&Path>) -> Option<PathBuf> {
-        let home = self.user.home.as_deref();
-        if setting.includes() {
-            let included = expanded(&setting.value, home, directory.unwrap_or(self.root));
-            self.search.add(&included);
-            return directory.map(|_| included);
-        }
-        if (setting.section.as_str(), setting.key.as_str()) == ("core", "hookspath") {
-            let hooks = expanded(&setting.value, home, self.tree);
-            self.search.add(&hooks);
-            self.hooks(&hooks);
-            if let (Some(beside), true) = (hooks.parent(), hooks.ends_with(HUSKY)) {
-                self.search.add(beside);
-                self.hooks(beside);
-            }
-            return None;
-        }
-        if !setting.runs() {
-            return None;
-        }
-        // Many settings contain commands, so every setting that names a file here counts.
-        let (value, variable) = (without_variables(&setting.value), self.search.root_in(&setting.value));
+    /// Adds what a text names that may be a command. Many settings contain commands, so every setting that names a file
+    /// here counts.
+    fn command(&mut self, text: &str, tree: &Path, is_own: bool) {
+        let (value, variable) = (without_variables(text), self.search.root_in(text));
         for word in words(&value).filter(Word::may_be_here) {
-            for path in self.search.places(word.text, self.tree, &[], variable) {
+            for path in self.search.places(word.text, tree, &[], variable) {
                 // User settings apply to all repositories, so their words may happen to be names of anything here.
-                let is_there = if directory.is_some() { path.is_file() } else { is_program(&path) };
+                let is_there = if is_own { path.is_file() } else { is_program(&path) };
                 if is_there {
                     self.search.program(&path);
                 } else if may_be_a_program(word.text) && !path.exists() {
@@ -156,7 +174,15 @@ impl Repository<'_> {
                 }
             }
         }
-        None
+        for file in words(&value).filter_map(|word| word.file_of_a_program()) {
+            let path = tree.join(file);
+            if !path.exists() {
+                self.search.add(&path);
+            }
+        }
+        if words(&value).any(|word| matches!(word.text, "cd" | "-C" | "-m")) {
+            self.search.commands(text, tree);
+        }
     }
 
     /// Adds the hooks in a directory, their link targets, and what they run.

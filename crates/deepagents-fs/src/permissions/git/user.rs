@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{Setting, settings};
+use super::setting::{Kind, Setting, settings};
 use crate::permissions::programs::beginning;
 
 /// Number of bytes read of a settings file.
@@ -38,12 +38,12 @@ impl UserGit {
             }
             let text = beginning(&file, MAX_FILE_BYTES).unwrap_or_default();
             for mut setting in settings(&String::from_utf8_lossy(&text)) {
-                if setting.includes() {
+                if setting.kind == Kind::Include {
                     let included = expanded(&setting.value, home.as_deref(), file.parent().unwrap_or(Path::new("/")));
                     setting.value = included.to_string_lossy().into_owned();
                     todo.push(included);
                 }
-                found.extend(Some(setting).filter(|setting| setting.runs()));
+                found.push(setting);
             }
         }
         Self { home, settings: found }
