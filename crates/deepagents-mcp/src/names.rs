@@ -13,7 +13,8 @@ const HASH_LENGTH: usize = 8;
 /// Returns the name under which the model sees a server's tool: `mcp__SERVER__TOOL`.
 ///
 /// Characters that providers refuse become `_`. A name changed that way, or cut to the maximum length, ends with a hash
-/// of the original. A name therefore depends only on its own server and tool.
+/// of the original, and so does one that looks as if it did. A name therefore depends only on its own server and tool,
+/// and no server can take the name of another's tool by ending its own with that hash.
 ///
 /// ```
 /// use deepagents_mcp::tool_name;
@@ -24,6 +25,7 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     let plain = format!("{PREFIX}{}__{}", legal(server), legal(tool));
     // If the boundary between server and tool is ambiguous, two pairs could yield the same name.
     let is_clear = !server.contains("__") && !server.ends_with('_') && !server.is_empty() && !tool.is_empty();
+    let is_clear = is_clear && !ends_with_hash(&plain);
     let is_whole = plain.len() <= MAX_NAME_LENGTH && legal(server) == server && legal(tool) == tool;
     if is_clear && is_whole {
         return plain;
@@ -31,6 +33,12 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     let mark = text::hash(&format!("{server}\0{tool}"), HASH_LENGTH / 2);
     let kept: String = plain.chars().take(MAX_NAME_LENGTH - HASH_LENGTH - 1).collect();
     format!("{kept}_{mark}")
+}
+
+/// Whether a name ends as those do that have a hash.
+fn ends_with_hash(name: &str) -> bool {
+    let end = name.rsplit('_').next().unwrap_or_default();
+    end.len() == HASH_LENGTH && end.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 fn legal(name: &str) -> String {
@@ -45,6 +53,7 @@ mod tests {
     fn a_plain_name_is_kept() {
         assert_eq!(tool_name("alpha", "read_file"), "mcp__alpha__read_file");
         assert_eq!(tool_name("my-server", "_x"), "mcp__my-server___x");
+        assert_eq!(tool_name("s", "get_abcdef1"), "mcp__s__get_abcdef1");
     }
 
     #[test]
@@ -75,5 +84,14 @@ mod tests {
         made.dedup();
         assert_eq!(made.len(), names.len());
         assert!(tool_name("my server.v2", "get.weather").contains("get_weather"));
+    }
+
+    #[test]
+    fn a_name_that_ends_with_the_hash_of_another_is_not_that_others_name() {
+        for (server, tool, forger) in [("a__b", "c", "a"), ("z__b", "c", "z"), ("my.server", "c", "my_server")] {
+            let theirs = tool_name(server, tool);
+            let forged = theirs.strip_prefix(&format!("{PREFIX}{forger}__")).unwrap();
+            assert_ne!(tool_name(forger, forged), theirs);
+        }
     }
 }

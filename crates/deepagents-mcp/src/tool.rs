@@ -66,6 +66,16 @@ impl McpTool {
         })
     }
 
+    /// The name of the server.
+    pub(crate) fn server(&self) -> &str {
+        &self.server.name
+    }
+
+    /// The name of the tool on its server.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the tool as the model sees it, with the trusted hints appended to the description.
     pub(crate) fn annotated_spec(&self) -> ToolSpec {
         let mut spec = self.spec.clone();

@@ -1,5 +1,6 @@
 //! The MCP servers of an agent.
 
+mod offered;
 mod phase;
 mod ready;
 mod server;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use deepagents_core::error::Result;
 use deepagents_core::middleware::Middleware;
 use deepagents_core::run::Context;
-use deepagents_core::tool::{DynTool, ToolSet};
+use deepagents_core::tool::ToolSet;
 use futures_util::future::join_all;
 use tokio::sync::OnceCell;
 
@@ -24,10 +25,7 @@ pub use status::{ServerState, ServerStatus};
 use crate::config::ServerConfig;
 use crate::error::McpError;
 use crate::options::McpOptions;
-use crate::resources;
 use crate::sync::lock;
-use crate::text;
-use crate::tool::McpTool;
 
 /// The MCP servers of an agent, and the middleware that offers their tools. Servers start concurrently before the first
 /// model request. A failing server does not affect the others; a server that has ended is restarted by the next call of
@@ -135,35 +133,6 @@ impl McpServers {
     pub fn review_again(&self) {
         self.0.shared.notices.forget_withheld();
         lock(&self.0.offered).versions.clear();
-    }
-
-    fn build_tools(&self) -> ToolSet {
-        let mut tools: BTreeMap<String, Arc<dyn DynTool>> = BTreeMap::new();
-        let mut resources = false;
-        for server in &self.0.servers {
-            let Some(known) = server.known() else { continue };
-            resources |= known.resources;
-            if server.config.tools.admits_none(known.tools.iter().map(|listed| &*listed.tool.name)) {
-                let why =
-                    format!("MCP server {}: `allowedTools` matches none of its tools", text::line(&server.name, 100));
-                self.0.shared.notices.withheld(&server.name, known.tools.len(), why);
-            }
-            for listed in known.tools.iter().filter(|listed| server.config.tools.offers(&listed.tool.name)) {
-                let tool = McpTool::new(server, listed).map_err(|why| {
-                    let (server, name) = (text::line(&server.name, 100), text::line(&listed.tool.name, 100));
-                    format!("MCP server {server}: the tool {name} is left out, as providers refuse it: {why}")
-                });
-                match tool.and_then(|tool| server.reviewed(&tool).map(|()| tool)) {
-                    Ok(tool) => drop(tools.entry(tool.spec().name).or_insert_with(|| Arc::new(tool))),
-                    Err(why) => self.0.shared.notices.withheld(&server.name, known.tools.len(), why),
-                }
-            }
-        }
-        if resources {
-            tools.extend(resources::tools(self).into_iter().map(|tool| (tool.spec().name, tool)));
-        }
-        // Cannot fail: the names are valid and unique, and the schemas are objects.
-        ToolSet::new(tools.into_values()).unwrap_or_default()
     }
 
     /// Closes all servers, which takes a few seconds at most. Later calls of their tools fail.

@@ -18,6 +18,7 @@ mod grants;
 mod issuer;
 mod listening;
 mod logins;
+mod names;
 mod odd_http;
 mod questions;
 mod resources;
