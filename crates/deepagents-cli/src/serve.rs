@@ -45,6 +45,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     if args.project.is_none() {
         own_files::check_root(args.agent.root.as_deref())?;
     }
+    raise_open_files();
     let runtime = runtime::start()?;
     let storage = runtime.block_on(storage::open(&args.database, &project.settings.store))?;
     let tracing = runtime.block_on(Tracing::open(None, None))?;
@@ -84,6 +85,22 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     runtime.shutdown_background();
     served.map(|()| Exit::Done)
 }
+
+/// Raises the number of files that the process may open to what the system allows, because each connection is one.
+fn raise_open_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let current = Some(maximum.unwrap_or(MAX_OPEN_FILES).min(MAX_OPEN_FILES));
+        // The server keeps its connections below the limit that it has.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    }
+}
+
+/// Some programs that a server starts walk through all possible files, so the limit stays moderate.
+#[cfg(unix)]
+const MAX_OPEN_FILES: u64 = 65_536;
 
 async fn listen_until_signal(running: RunningServer, listener: TcpListener) -> Result<()> {
     let mut signals = EndSignals::catch(Hangup::EndsUnlessIgnored)?;

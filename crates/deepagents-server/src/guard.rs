@@ -54,7 +54,8 @@ pub(crate) async fn guard(
     if guard.accepts(request.headers(), request.uri()) {
         return next.run(request).await;
     }
-    access.note((request.method().clone(), request.uri().path().to_owned()), None, StatusCode::FORBIDDEN);
+    let what = (request.method().clone(), request.uri().path().to_owned());
+    access.request(what, None).answered(StatusCode::FORBIDDEN);
     let detail = "this server only accepts requests under its own host name, and from pages on its own machine; allow others when you start it";
     ApiError::new(StatusCode::FORBIDDEN, detail).into_response()
 }

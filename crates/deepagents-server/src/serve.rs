@@ -33,8 +33,24 @@ const MAX_HEADERS: usize = 100;
 /// Maximum size of a request's head, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
+/// The same if most connections are taken.
+const SHORT_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Maximum number of concurrent connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 20_000;
+
+/// Minimum number of files that connections leave to runs: their database, models, commands and servers.
+const FILES_OF_RUNS: usize = 256;
+
+/// Returns how many connections the process's limit of open files allows beside what runs need.
+fn max_connections() -> usize {
+    #[cfg(unix)]
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(unix))]
+    let limit: Option<u64> = None;
+    let files = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    files.saturating_sub(FILES_OF_RUNS.max(files / 4)).clamp(16, MAX_CONNECTIONS)
+}
 
 /// How long runs may take to reach a step from which they can resume, and connections to close.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -85,12 +101,14 @@ impl RunningServer {
     }
 
     /// Serves requests until a future completes, then [shuts down](Self::shutdown). Request heads are limited in time
-    /// and size, so a deliberately slow client holds up only its own connection.
+    /// and size, so a deliberately slow client holds up only its own connection. A quarter of the files that the process
+    /// may open is left to the runs; the other connections wait to be accepted.
     ///
     /// # Errors
     /// Returns an error if the socket can no longer accept connections.
     pub async fn serve(self, listener: TcpListener, until: impl Future<Output = ()> + Send) -> io::Result<()> {
-        let (connections, room) = (TaskTracker::new(), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+        let max = max_connections();
+        let (connections, room) = (TaskTracker::new(), Arc::new(Semaphore::new(max)));
         let mut until = std::pin::pin!(until);
         loop {
             let accepted = async {
@@ -110,7 +128,9 @@ impl RunningServer {
                 },
                 () = &mut until => break,
             };
-            connections.spawn(self.clone().connection(stream, permit));
+            let is_crowded = room.available_permits() < max / 4;
+            let head_timeout = if is_crowded { SHORT_HEAD_TIMEOUT } else { HEAD_TIMEOUT };
+            connections.spawn(self.clone().connection(stream, permit, head_timeout));
         }
         drop(listener);
         self.shutdown().await;
@@ -130,25 +150,25 @@ impl RunningServer {
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, runs::announce(&self.app)).await;
     }
 
-    async fn connection(self, stream: TcpStream, _permit: Option<OwnedSemaphorePermit>) {
+    async fn connection(self, stream: TcpStream, _permit: Option<OwnedSemaphorePermit>, head_timeout: Duration) {
         // Pieces of a response are small and wanted at once. A failure only delays them.
         let _ = stream.set_nodelay(true);
         match self.tls.clone() {
-            None => self.serve_http(stream).await,
+            None => self.serve_http(stream, head_timeout).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-                    self.serve_http(stream).await;
+                    self.serve_http(stream, head_timeout).await;
                 }
             }
         }
     }
 
-    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, head_timeout: Duration) {
         let service = TowerToHyperService::new(self.router.clone());
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            .header_read_timeout(head_timeout)
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEAD_BYTES);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();

@@ -14,14 +14,12 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, AllowPrivateNetwork, CorsLayer
 
 use crate::app::{App, ServedAgent};
 use crate::auth::{Access, AuditEntry, Authenticate, LimitTable, Limits, authenticate};
+use crate::body::MAX_BODY_BYTES;
 use crate::drain::drain;
 use crate::guard::{Guard, guard};
 use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
 use crate::{a2a, assistants, crons, ids, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
-
-/// Maximum size of a request body, in bytes: enough for a message with images.
-const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// Default of [`Server::lease`].
 const DEFAULT_LEASE: Duration = Duration::from_secs(15);

@@ -10,6 +10,7 @@ use deepagents_core::journal::ThreadInfo;
 use serde_json::{Map, Value, json};
 
 use super::{Identity, LimitTable};
+use crate::app::App;
 
 /// Key in a thread's metadata that holds its owner.
 pub(crate) const OWNER: &str = "deepagents_owner";
@@ -55,4 +56,26 @@ impl Identity {
 /// Whether the caller may see a thread.
 pub(crate) fn owns_thread(info: &ThreadInfo) -> bool {
     owns(owner_of(&info.metadata))
+}
+
+/// The caller of a request whose response continues after the handler has returned.
+#[derive(Debug)]
+pub(crate) struct Reader(Option<Arc<Identity>>);
+
+impl Reader {
+    pub(crate) fn current() -> Self {
+        Self(caller())
+    }
+
+    /// Whether the reader may still read a thread, which may have been deleted and created by another owner since.
+    pub(crate) async fn may_read(&self, app: &App, thread: &str) -> bool {
+        let Some(identity) = &self.0 else { return true };
+        // If the storage fails, the reader is told to come back by the end of the stream.
+        let info = app.journal.threads().get(thread).await.ok().flatten();
+        CALLER.sync_scope(Some(identity.clone()), || info.is_some_and(|info| owns_thread(&info)))
+    }
+
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.0.is_some()
+    }
 }

@@ -19,7 +19,7 @@ use crate::ids;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditEntry {
-    /// When the response was sent, RFC 3339.
+    /// When the response was sent or the client was gone, RFC 3339.
     pub at: String,
     /// The id of the caller. `None` if the caller was not admitted or authentication is off.
     pub identity: Option<String>,
@@ -27,9 +27,12 @@ pub struct AuditEntry {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The status of the response.
+    /// The status of the response. 499 if the client closed the connection before it.
     pub status: u16,
 }
+
+/// The status of a request whose client closed the connection before the response, as other servers log it.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// Receives a record of each request that changed something or was rejected.
 type AuditLog = dyn Fn(&AuditEntry) + Send + Sync;
@@ -55,13 +58,22 @@ impl Access {
         };
         let limits = identity.own_limits().clone().or(&self.limits.of(identity.id()));
         let identity = identity.limits(limits);
-        if let Some(per_minute) = identity.own_limits().requests_per_minute
-            && let Err(wait) = self.rates.take(identity.id(), per_minute, Instant::now())
-        {
-            let detail = format!("more than {per_minute} requests in a minute; try again later");
-            return Err(ApiError::too_many(detail, wait).into_response());
-        }
+        self.take_request(&identity).map_err(IntoResponse::into_response)?;
         Ok(Some(Arc::new(identity)))
+    }
+
+    /// Counts a request of a caller, or refuses it if the caller has made too many.
+    pub(crate) fn take_request(&self, identity: &Identity) -> Result<(), ApiError> {
+        let Some(per_minute) = identity.own_limits().requests_per_minute else { return Ok(()) };
+        self.rates.take(identity.id(), per_minute, Instant::now()).map_err(|wait| {
+            let detail = format!("more than {per_minute} requests in a minute; try again later");
+            ApiError::too_many(detail, wait)
+        })
+    }
+
+    /// Begins the audit record of a request.
+    pub(crate) fn request<'a>(&'a self, what: (Method, String), identity: Option<&'a Identity>) -> AuditedRequest<'a> {
+        AuditedRequest { access: self, what, identity, status: CLIENT_CLOSED_REQUEST }
     }
 
     async fn identify(&self, presented: Presented<'_>) -> Result<Identity, Refusal> {
@@ -76,20 +88,36 @@ impl Access {
         }
         Err(refusal)
     }
+}
 
-    /// Records a request in the audit log if it changed something or was rejected.
-    pub(crate) fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
-        let Some(note) = &self.audit else { return };
-        let (method, path) = request;
-        if method.is_safe() && status.is_success() {
+/// A request that is recorded in the audit log if it changed something or was rejected, even if the client closes the
+/// connection before the response.
+pub(crate) struct AuditedRequest<'a> {
+    access: &'a Access,
+    what: (Method, String),
+    identity: Option<&'a Identity>,
+    status: u16,
+}
+
+impl AuditedRequest<'_> {
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.status = status.as_u16();
+    }
+}
+
+impl Drop for AuditedRequest<'_> {
+    fn drop(&mut self) {
+        let Some(note) = &self.access.audit else { return };
+        let (method, path) = &self.what;
+        if method.is_safe() && (self.status < 400 || self.status == CLIENT_CLOSED_REQUEST) {
             return;
         }
         note(&AuditEntry {
             at: ids::now(),
-            identity: identity.map(|identity| identity.id().to_owned()),
+            identity: self.identity.map(|identity| identity.id().to_owned()),
             method: method.to_string(),
-            path,
-            status: status.as_u16(),
+            path: path.clone(),
+            status: self.status,
         });
     }
 }
@@ -108,17 +136,20 @@ fn refused(refusal: &Refusal) -> Response {
 }
 
 /// Middleware that authenticates the caller and runs the request under that identity.
-pub(crate) async fn authenticate(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+pub(crate) async fn authenticate(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     let what = (request.method().clone(), request.uri().path().to_owned());
     let headers = request.headers().clone();
     match access.admit(&headers).await {
         Ok(identity) => {
+            let mut audited = access.request(what, identity.as_deref());
+            // For connections that carry several requests.
+            request.extensions_mut().insert(access.clone());
             let response = CALLER.scope(identity.clone(), next.run(request)).await;
-            access.note(what, identity.as_deref(), response.status());
+            audited.answered(response.status());
             response
         }
         Err(response) => {
-            access.note(what, None, response.status());
+            access.request(what, None).answered(response.status());
             response
         }
     }

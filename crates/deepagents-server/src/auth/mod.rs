@@ -13,7 +13,7 @@ mod tokens;
 
 pub(crate) use authenticate::DynAuthenticate;
 pub use authenticate::{Authenticate, Presented, Refusal};
-pub(crate) use caller::{CALLER, OWNER, as_owner, caller, caller_id, owns, owns_thread};
+pub(crate) use caller::{CALLER, OWNER, Reader, as_owner, caller, caller_id, owns, owns_thread};
 pub use identity::{Identity, Limits};
 pub use jwt::{JwtAlgorithm, JwtError, JwtTokens};
 pub use layer::AuditEntry;

@@ -2,7 +2,6 @@
 
 mod filter;
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +23,9 @@ use crate::json::set;
 
 /// Namespace below which the items of clients are stored.
 const ROOT: &str = "deepagents-server-store";
+
+/// Maximum number of different words in a search.
+const MAX_SEARCH_WORDS: usize = 256;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -153,20 +155,26 @@ struct Search {
 
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<Value>> {
     let (limit, offset) = (body.limit.unwrap_or(10), body.offset.unwrap_or(0));
-    let words: Vec<String> =
+    let mut words: Vec<String> =
         body.query.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
+    words.sort_unstable();
+    words.dedup();
+    if words.len() > MAX_SEARCH_WORDS {
+        return Err(ApiError::invalid(format!("`query` may have {MAX_SEARCH_WORDS} different words at most")));
+    }
     let mut query = Query::default();
     if words.is_empty() {
         (query.limit, query.offset) = (limit, offset);
     }
     filter::read(&mut query, body.filter.unwrap_or_default())?;
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
-    let mut scored: Vec<(Option<f64>, Item)> = found.into_iter().map(|item| (score(&item, &words), item)).collect();
-    if !words.is_empty() {
-        scored.retain(|(score, _)| score.is_some_and(|score| score > 0.0));
-        scored.sort_by(|(a, _), (b, _)| b.partial_cmp(a).unwrap_or(Ordering::Equal));
-        scored = scored.into_iter().skip(offset).take(limit).collect();
-    }
+    let scored: Vec<(Option<f64>, Item)> = if words.is_empty() {
+        found.into_iter().map(|item| (None, item)).collect()
+    } else {
+        // Items can be large, and all of them are read.
+        let best = tokio::task::spawn_blocking(move || best(found, &words, offset, limit)).await;
+        best.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the search failed"))?
+    };
     if body.refresh_ttl == Some(true) {
         for (_, item) in &scored {
             refresh(&app, item).await?;
@@ -180,15 +188,20 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
 }
 
-/// Returns the share of the words that an item contains, or `None` if no words are searched for.
+/// Returns a page of the items that contain any of the words, the best first.
+fn best(found: Vec<Item>, words: &[String], offset: usize, limit: usize) -> Vec<(Option<f64>, Item)> {
+    let mut scored: Vec<(f64, Item)> = found.into_iter().map(|item| (score(&item, words), item)).collect();
+    scored.retain(|(score, _)| *score > 0.0);
+    scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    scored.into_iter().skip(offset).take(limit).map(|(score, item)| (Some(score), item)).collect()
+}
+
+/// Returns the share of the words that an item contains.
 #[allow(clippy::cast_precision_loss, reason = "a search has few words")]
-fn score(item: &Item, words: &[String]) -> Option<f64> {
-    if words.is_empty() {
-        return None;
-    }
+fn score(item: &Item, words: &[String]) -> f64 {
     let text = format!("{} {}", item.key, item.value).to_lowercase();
     let found = words.iter().filter(|word| text.contains(word.as_str())).count();
-    Some(found as f64 / words.len() as f64)
+    found as f64 / words.len() as f64
 }
 
 #[derive(Deserialize)]

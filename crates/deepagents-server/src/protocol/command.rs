@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::assistants;
+use crate::auth::owns_thread;
 use crate::deserialize::{from_ref, from_value};
 use crate::error::{ApiError, Result};
 use crate::json::{extend, set};
@@ -67,8 +68,12 @@ impl Command {
     pub(super) async fn answer(&self, app: &Arc<App>, thread: &str) -> Value {
         // A client that has read up to this event reads the effects of the command next.
         let through = match app.journal.threads().get(thread).await {
+            // The thread may have been deleted and created by another owner since the connection was opened.
+            Ok(Some(info)) if !owns_thread(&info) => {
+                return refusal(Some(self.id), &ApiError::not_found("Thread", thread).into());
+            }
             Ok(info) => info.map_or(0, |info| info.end) << 24,
-            Err(_) => 0,
+            Err(error) => return refusal(Some(self.id), &ApiError::from(error).into()),
         };
         match self.result(app, thread).await {
             Ok(result) => json!({

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -16,8 +18,8 @@ use super::encode::encode;
 use super::filter::Subscription;
 use super::routes::open_thread;
 use crate::app::App;
-use crate::auth::{CALLER, caller};
-use crate::error::Result;
+use crate::auth::{Access, CALLER, Reader, caller};
+use crate::error::{ApiError, Result};
 use crate::stream::{Feed, HEARTBEAT_INTERVAL};
 
 /// Maximum size of a client's frame, in bytes.
@@ -32,16 +34,18 @@ const MAX_SUBSCRIPTIONS: usize = 64;
 pub(super) async fn open(
     State(app): State<Arc<App>>,
     Path(thread): Path<String>,
+    Extension(access): Extension<Arc<Access>>,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response> {
     open_thread(&app, &thread, true).await?;
     let identity = caller();
-    let serve = move |socket| CALLER.scope(identity, serve(app, thread, socket));
+    let serve = move |socket| CALLER.scope(identity, serve(app, access, thread, socket));
     Ok(upgrade.max_message_size(MAX_FRAME).on_upgrade(serve))
 }
 
 struct Session {
     app: Arc<App>,
+    access: Arc<Access>,
     thread: String,
     frames: mpsc::Sender<Value>,
     /// The sending task of each subscription, by subscription id. Dropping the handle aborts the task.
@@ -49,10 +53,10 @@ struct Session {
     subscribed: u64,
 }
 
-async fn serve(app: Arc<App>, thread: String, mut socket: WebSocket) {
+async fn serve(app: Arc<App>, access: Arc<Access>, thread: String, mut socket: WebSocket) {
     let (frames, mut waiting) = mpsc::channel(MAX_QUEUED_FRAMES);
     let end = app.clone();
-    let mut session = Session { app, thread, frames, subscriptions: Vec::new(), subscribed: 0 };
+    let mut session = Session { app, access, thread, frames, subscriptions: Vec::new(), subscribed: 0 };
     let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -95,11 +99,29 @@ impl Session {
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
             // The protocol requires a subscription before other commands.
             _ if self.subscribed == 0 => Err(CommandError::invalid("the first command must be subscription.subscribe")),
-            _ => return command.answer(&self.app, &self.thread).await,
+            _ => return self.execute(&command).await,
         };
         match result {
             Ok(result) => json!({"type": "success", "id": command.id, "result": result}),
             Err(error) => refusal(Some(command.id), &error),
+        }
+    }
+
+    /// Executes a command that could also be sent in a request, under the same limits and with the same audit record.
+    async fn execute(&self, command: &Command) -> Value {
+        let identity = caller();
+        let path = format!("/threads/{}/commands", self.thread);
+        let mut request = self.access.request((Method::POST, path), identity.as_deref());
+        match identity.as_deref().map_or(Ok(()), |identity| self.access.take_request(identity)) {
+            Ok(()) => {
+                let answer = command.answer(&self.app, &self.thread).await;
+                request.answered(StatusCode::OK);
+                answer
+            }
+            Err(error) => {
+                request.answered(error.status());
+                refusal(Some(command.id), &CommandError::from(error))
+            }
         }
     }
 
@@ -109,6 +131,10 @@ impl Session {
             return Err(CommandError::invalid(
                 "this connection has the maximum number of subscriptions; end one first",
             ));
+        }
+        // The thread may have been deleted and created by another owner since the connection was opened.
+        if !Reader::current().may_read(&self.app, &self.thread).await {
+            return Err(ApiError::not_found("Thread", &self.thread).into());
         }
         let feed = Feed::open(&self.app, &self.thread, wanted.position()).await?;
         let task = tokio::spawn(send(feed, wanted, self.frames.clone()));

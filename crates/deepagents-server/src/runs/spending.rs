@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deepagents::ModelRequest;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent};
+use deepagents::middleware::summarization::estimated_tokens;
+use deepagents_core::message::Usage;
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, Price};
 use deepagents_core::run::{ModelCall, RunObserver};
 use deepagents_core::store::{Query, StoreError};
 use futures_core::stream::BoxStream;
@@ -16,6 +18,7 @@ use futures_util::{StreamExt, stream};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use crate::app::App;
 use crate::auth::Limits;
@@ -170,17 +173,29 @@ impl SpendingTracker {
         }
     }
 
-    async fn charge(&self, usd: f64) {
+    /// Counts a cost in this process. Returns what the run has cost so far, to be stored.
+    fn count(&self, usd: f64) -> Amount {
         let now = now();
         let (month, key) = (now.strftime("%Y-%m").to_string(), prefix_of(now.day()) + &self.key);
-        let spent = self.app.spending.with(&self.owner, &month, |known| {
+        let usd = self.app.spending.with(&self.owner, &month, |known| {
             let spent = known.own.entry(key.clone()).or_default();
             *spent += usd;
             *spent
         });
-        // If this fails, this process still counts the amount, and the next call stores the sum.
-        let _ = records(&self.app, &self.owner, &month).put(&key, &json!({"usd": spent})).await;
+        Amount { month, key, usd }
     }
+
+    async fn store(&self, amount: Amount) {
+        // If this fails, this process still counts the amount, and the next call stores the sum.
+        let _ = records(&self.app, &self.owner, &amount.month).put(&amount.key, &json!({"usd": amount.usd})).await;
+    }
+}
+
+/// What a run has cost on a day.
+struct Amount {
+    month: String,
+    key: String,
+    usd: f64,
 }
 
 impl RunObserver for SpendingTracker {
@@ -190,26 +205,98 @@ impl RunObserver for SpendingTracker {
         model: &Arc<dyn ChatModel>,
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let (model, tracker) = (model.clone(), self.clone());
-        let price = model.profile().price;
+        let model = model.clone();
         let begun = async move {
-            match self.admit(&*model).await {
-                Ok(()) => model.stream(request),
-                Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+            if let Err(error) = self.admit(&*model).await {
+                return stream::once(std::future::ready(Err(error))).boxed();
             }
+            let price = model.profile().price;
+            let meter =
+                CallMeter { tracker: self, price, request: request.clone(), attempt: Attempt::Sent { bytes: 0 } };
+            let metered = stream::unfold((model.stream(request), meter), |(mut events, mut meter)| async move {
+                let event = events.next().await?;
+                meter.note(&event).await;
+                Some((event, (events, meter)))
+            });
+            metered.boxed()
         };
-        let events = stream::once(begun).flatten().then(move |event| {
-            let (tracker, price) = (tracker.clone(), price);
-            async move {
-                if let Ok(ModelEvent::Finished(output)) = &event
-                    && let Some(price) = output.price.or(price)
-                {
-                    tracker.charge(price.cost(output.usage)).await;
-                }
-                event
+        stream::once(begun).flatten().boxed()
+    }
+}
+
+/// Charges a model call. Providers bill answers that are cut off, but report nothing for them: such an answer is charged
+/// by an estimate when it fails, is retried, or is dropped.
+struct CallMeter {
+    tracker: Arc<SpendingTracker>,
+    price: Option<Price>,
+    request: ModelRequest,
+    attempt: Attempt,
+}
+
+/// The state of an attempt to make the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The request was sent, and this much of the answer has arrived.
+    Sent { bytes: usize },
+    /// There is nothing more to charge: the answer is complete, the request was refused, or a retry is due.
+    Settled,
+}
+
+impl CallMeter {
+    async fn note(&mut self, event: &Result<ModelEvent, ModelError>) {
+        let cost = match event {
+            Ok(
+                ModelEvent::Text { delta, .. }
+                | ModelEvent::Reasoning { delta, .. }
+                | ModelEvent::ToolArgs { delta, .. },
+            ) => {
+                self.received(delta);
+                return;
             }
-        });
-        events.boxed()
+            Ok(ModelEvent::ToolCall { name, .. }) => {
+                self.received(name);
+                return;
+            }
+            Ok(ModelEvent::Finished(output)) => output.price.or(self.price).map(|price| price.cost(output.usage)),
+            // A refused request costs nothing.
+            Ok(ModelEvent::Retry { .. }) | Err(_) if self.attempt == (Attempt::Sent { bytes: 0 }) => None,
+            Ok(ModelEvent::Retry { .. }) | Err(_) => self.estimate(),
+            Ok(_) => return,
+        };
+        self.attempt = Attempt::Settled;
+        if let Some(usd) = cost {
+            let amount = self.tracker.count(usd);
+            self.tracker.store(amount).await;
+        }
+    }
+
+    fn received(&mut self, text: &str) {
+        let before = if let Attempt::Sent { bytes } = self.attempt { bytes } else { 0 };
+        self.attempt = Attempt::Sent { bytes: before + text.len() };
+    }
+
+    /// Estimates the cost of the attempt, or returns `None` if it is charged already.
+    fn estimate(&self) -> Option<f64> {
+        let Attempt::Sent { bytes } = self.attempt else { return None };
+        let output = (bytes as u64).div_ceil(BYTES_PER_TOKEN);
+        let usage = Usage { input: estimated_tokens(&self.request), output, ..Usage::default() };
+        self.price.map(|price| price.cost(usage))
+    }
+}
+
+/// Bytes of text in a token, about.
+const BYTES_PER_TOKEN: u64 = 4;
+
+impl Drop for CallMeter {
+    /// Charges a call that was dropped before its end, such as that of a cancelled run.
+    fn drop(&mut self) {
+        let Some(usd) = self.estimate() else { return };
+        let amount = self.tracker.count(usd);
+        // Without a runtime, the process is about to end.
+        if let Ok(runtime) = Handle::try_current() {
+            let tracker = self.tracker.clone();
+            runtime.spawn(async move { tracker.store(amount).await });
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::event::StreamEvent;
 use super::log::EventCursor;
 use super::past::past;
 use crate::app::App;
+use crate::auth::Reader;
 use crate::error::Result;
 use crate::runs::{LiveRun, RunRecord, follow, of_thread};
 
@@ -22,6 +23,7 @@ pub(crate) struct Feed {
     known: VecDeque<Arc<LiveRun>>,
     coming: mpsc::UnboundedReceiver<Arc<LiveRun>>,
     reading: Option<EventCursor>,
+    reader: Reader,
 }
 
 impl Feed {
@@ -29,19 +31,31 @@ impl Feed {
     /// it.
     pub(crate) async fn open(app: &Arc<App>, thread: &str, after: Option<LogPosition>) -> Result<Self> {
         let (known, coming) = app.runs.follow(thread);
-        if let Err(error) = follow(app, thread).await {
-            drop(coming);
-            app.runs.unfollow(thread);
-            return Err(error);
+        let mut feed = Self {
+            app: app.clone(),
+            thread: thread.to_owned(),
+            past: Vec::new(),
+            known: known.into(),
+            coming,
+            reading: None,
+            reader: Reader::current(),
+        };
+        follow(app, thread).await?;
+        if after.is_none() && !feed.reader.is_authenticated() {
+            return Ok(feed);
         }
-        let mut past = Vec::new();
+        let stored = of_thread(app, thread).await?;
+        if feed.reader.is_authenticated() {
+            // Runs of a deleted thread of the same name may still be cached.
+            feed.known.retain(|run| stored.iter().any(|record| record.run_id == run.id));
+        }
         if let Some(after) = after {
-            past = of_thread(app, thread).await?;
-            let wanted = |record: &RunRecord| record.span().is_some_and(|(_, until)| until >= after);
-            past.retain(|record| wanted(record) && known.iter().all(|run| run.id != record.run_id));
+            let ends_later = |record: &RunRecord| record.span().is_some_and(|(_, until)| until >= after);
+            let is_known = |record: &RunRecord| feed.known.iter().any(|run| run.id == record.run_id);
+            let wanted = stored.into_iter().filter(|record| ends_later(record) && !is_known(record));
+            feed.past = wanted.collect();
         }
-        let thread = thread.to_owned();
-        Ok(Self { app: app.clone(), thread, past, known: known.into(), coming, reading: None })
+        Ok(feed)
     }
 
     /// Returns the next event with its run. Cancel safe: dropping the future loses no event.
@@ -58,7 +72,12 @@ impl Feed {
         }
     }
 
-    /// Returns the next run, or `None` when the server shuts down.
+    /// Whether the client may still read the thread.
+    pub(super) async fn is_readable(&self) -> bool {
+        self.reader.may_read(&self.app, &self.thread).await
+    }
+
+    /// Returns the next run, or `None` when the server shuts down or the thread belongs to somebody else.
     async fn next_run(&mut self) -> Option<Arc<LiveRun>> {
         while let Some(record) = self.past.last() {
             // A run that can no longer be read leaves a gap instead of blocking the stream.
@@ -68,15 +87,18 @@ impl Feed {
                 return Some(run);
             }
         }
-        match self.known.pop_front() {
-            Some(run) => Some(run),
-            None => {
-                tokio::select! {
-                    run = self.coming.recv() => run,
-                    () = self.app.closed() => None,
-                }
-            }
+        if self.known.is_empty() {
+            let run = tokio::select! {
+                run = self.coming.recv() => run,
+                () = self.app.closed() => None,
+            };
+            // Kept across the check, so that dropping the future loses no run.
+            self.known.push_back(run?);
         }
+        if !self.is_readable().await {
+            return None;
+        }
+        self.known.pop_front()
     }
 }
 

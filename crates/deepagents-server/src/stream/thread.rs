@@ -76,7 +76,7 @@ impl Reader {
         loop {
             let text = tokio::select! {
                 () = tokio::time::sleep(HEARTBEAT_INTERVAL) => return Some(Bytes::from_static(HEARTBEAT_COMMENT)),
-                update = self.updates.recv(), if self.wants(ThreadStreamMode::StateUpdate) => self.updated(update),
+                update = self.updates.recv(), if self.wants(ThreadStreamMode::StateUpdate) => self.updated(update).await?,
                 next = self.feed.next() => {
                     let (run, event) = next?;
                     self.write_event(&run, &event)
@@ -88,13 +88,17 @@ impl Reader {
         }
     }
 
-    fn updated(&self, update: Result<Arc<StateUpdate>, RecvError>) -> String {
+    /// Returns the text of a state update, or `None` if the thread belongs to somebody else by now.
+    async fn updated(&self, update: Result<Arc<StateUpdate>, RecvError>) -> Option<String> {
         let Some(update) = update.ok().filter(|update| update.thread == self.feed.thread) else {
-            return String::new();
+            return Some(String::new());
         };
+        if !self.feed.is_readable().await {
+            return None;
+        }
         let data = json!({"state": update.state, "thread_id": update.thread}).to_string();
         let id = EventId { position: update.end, number: EventId::LAST }.to_text(0);
-        Frame { id, event: "state_update".to_owned(), data }.text(true)
+        Some(Frame { id, event: "state_update".to_owned(), data }.text(true))
     }
 
     fn write_event(&mut self, run: &Arc<LiveRun>, event: &StreamEvent) -> String {

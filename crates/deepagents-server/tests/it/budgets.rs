@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, Journal, MemoryJournal, tool_fn};
+use deepagents::{DeepAgent, Journal, MemoryJournal, ModelRequest, tool_fn};
 use deepagents_core::message::Usage;
-use deepagents_core::model::{ModelProfile, Price};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, Price};
 use deepagents_core::store::{MemoryStore, Store};
 use deepagents_server::{Identity, Limits, Server, StaticTokens};
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-use crate::support::{City, Client, run, say};
+use crate::support::{City, Client, run, say, until};
 
 /// Makes an answer cost one dollar.
 fn costly(turn: Turn) -> Turn {
@@ -79,6 +82,56 @@ async fn a_run_ends_with_a_reason_when_its_owners_budget_is_exhausted() {
     let state = ada.get(&format!("/threads/{id}/state")).await;
     let answers = state["values"]["messages"].as_array().unwrap().iter().filter(|each| each["type"] == "ai").count();
     assert_eq!(answers, 2, "calls after the budget was spent");
+}
+
+/// Streams a piece of an answer and then nothing more.
+struct Unending(Arc<Notify>);
+
+impl ChatModel for Unending {
+    fn name(&self) -> &str {
+        "test:unending"
+    }
+
+    fn profile(&self) -> ModelProfile {
+        priced()
+    }
+
+    fn stream(&self, _request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let begun = self.0.clone();
+        let piece = stream::once(async move {
+            begun.notify_one();
+            // Two million tokens.
+            Ok(ModelEvent::Text { block: 0, delta: "word".repeat(2_000_000) })
+        });
+        piece.chain(stream::pending()).boxed()
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_is_charged_by_its_length() {
+    let (journal, store) = storage();
+    let begun = Arc::new(Notify::new());
+    let agent = DeepAgent::builder().model(Unending(begun.clone())).journal(journal.clone()).build().unwrap();
+    let tokens = StaticTokens::new().token("ada's", Identity::new("ada"));
+    let limits = Limits { usd_per_day: Some(1.5), ..Limits::default() };
+    let serve = |agent: DeepAgent| {
+        let server = Server::new(journal.clone(), store.clone()).agent("agent", agent).unwrap();
+        server.authenticate(tokens.clone()).limits(limits.clone())
+    };
+    let client = run(serve(agent.clone())).await.0.with_token("ada's");
+    let id = client.thread().await;
+    let started = client.post(&format!("/threads/{id}/runs"), say("go on for ever")).await;
+    begun.notified().await;
+    let cancel = format!("/threads/{id}/runs/{}/cancel?wait=true", started["run_id"].as_str().unwrap());
+    client.post(&cancel, json!({})).await;
+    let (status, body) = ask(&client).await;
+    assert_eq!(
+        (status, &body["detail"]),
+        (StatusCode::TOO_MANY_REQUESTS, &json!("the budget of 1.5 US dollars a day is spent"))
+    );
+    // Another process reads it from the store.
+    let again = run(serve(agent)).await.0.with_token("ada's");
+    until(async || ask(&again).await.0 == StatusCode::TOO_MANY_REQUESTS).await;
 }
 
 #[tokio::test]

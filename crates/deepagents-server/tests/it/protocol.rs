@@ -5,9 +5,9 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents_core::store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::support::{Client, Nothing, run, say, serve, serve_on, server, soon};
+use crate::support::{Nothing, run, say, serve, serve_on, server, soon};
+use crate::websocket::Socket;
 
 const ALL: [&str; 5] = ["values", "messages", "tools", "lifecycle", "input"];
 
@@ -138,57 +138,6 @@ async fn streams_end_on_server_shutdown_so_that_clients_reconnect() {
     assert!(ends(reading.await.unwrap().last().unwrap()));
 }
 
-/// Builds a client's text frame. Its mask is zero.
-fn frame(text: &Value) -> Vec<u8> {
-    let text = text.to_string().into_bytes();
-    let length = u16::try_from(text.len()).unwrap().to_be_bytes();
-    let head = [0x81, 0xfe, length[0], length[1], 0, 0, 0, 0];
-    head.into_iter().chain(text).collect()
-}
-
-/// Reads a server's frame and parses its text.
-async fn read_frame(socket: &mut TcpStream) -> Value {
-    let mut head = [0; 2];
-    socket.read_exact(&mut head).await.unwrap();
-    let length = match head[1] {
-        126 => usize::from(socket.read_u16().await.unwrap()),
-        127 => usize::try_from(socket.read_u64().await.unwrap()).unwrap(),
-        short => usize::from(short),
-    };
-    let mut text = vec![0; length];
-    socket.read_exact(&mut text).await.unwrap();
-    serde_json::from_slice(&text).unwrap()
-}
-
-/// Opens a WebSocket for the events of a thread.
-async fn connect(client: &Client, thread: &str) -> TcpStream {
-    let mut socket = TcpStream::connect(client.url.strip_prefix("http://").unwrap()).await.unwrap();
-    let upgrade = format!(
-        "GET /threads/{thread}/stream/events HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    );
-    socket.write_all(upgrade.as_bytes()).await.unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(socket.read_u8().await.unwrap());
-    }
-    assert!(head.starts_with(b"HTTP/1.1 101"));
-    socket
-}
-
-/// Sends a command and returns its response and the events received before it.
-async fn command(socket: &mut TcpStream, command: &Value) -> (Value, Vec<Value>) {
-    socket.write_all(&frame(command)).await.unwrap();
-    let mut events = Vec::new();
-    loop {
-        let read = read_frame(socket).await;
-        if read["type"] != "event" {
-            return (read, events);
-        }
-        events.push(read);
-    }
-}
-
 #[tokio::test]
 async fn a_subscription_ends_on_request_and_a_lost_one_resumes_after_the_last_event() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
@@ -196,27 +145,27 @@ async fn a_subscription_ends_on_request_and_a_lost_one_resumes_after_the_last_ev
     let path = format!("/threads/{id}/commands");
     client.post(&path, start(1, "first")).await;
     let first = client.thread_events(&id, &json!({"channels": ["lifecycle"]}), ends).await;
-    let mut socket = connect(&client, &id).await;
+    let mut socket = Socket::open(&client, &id).await;
     let reconnect = |since: Value| {
         let params = json!({"subscription_id": "mine", "channels": ["lifecycle"], "since": since});
         json!({"id": 1, "method": "subscription.reconnect", "params": params})
     };
     for wrong in [json!(null), json!(-1), json!(true), json!("1")] {
-        assert_eq!(command(&mut socket, &reconnect(wrong)).await.0["error"], "invalid_argument");
+        assert_eq!(socket.command(&reconnect(wrong)).await.0["error"], "invalid_argument");
     }
     let since = first[0]["seq"].clone();
-    let (answer, _) = command(&mut socket, &reconnect(since)).await;
+    let (answer, _) = socket.command(&reconnect(since)).await;
     assert_eq!(answer["result"], json!({"subscription_id": "mine"}));
-    let read = read_frame(&mut socket).await;
+    let read = socket.read().await;
     assert_eq!((&read["seq"], &read["params"]["data"]["event"]), (&first[1]["seq"], &json!("completed")));
     let unsubscribe = json!({"id": 2, "method": "subscription.unsubscribe", "params": {"subscription_id": "mine"}});
-    assert_eq!(command(&mut socket, &unsubscribe).await.0["result"], json!({}));
-    assert_eq!(command(&mut socket, &unsubscribe).await.0["error"], "no_such_subscription");
-    let (started, events) = command(&mut socket, &start(3, "second")).await;
+    assert_eq!(socket.command(&unsubscribe).await.0["result"], json!({}));
+    assert_eq!(socket.command(&unsubscribe).await.0["error"], "no_such_subscription");
+    let (started, events) = socket.command(&start(3, "second")).await;
     let run = started["result"]["run_id"].as_str().unwrap();
     client.get(&format!("/threads/{id}/runs/{run}/join")).await;
     let tree = json!({"id": 4, "method": "agent.getTree", "params": {}});
-    let (tree, more) = command(&mut socket, &tree).await;
+    let (tree, more) = socket.command(&tree).await;
     assert!(events.is_empty() && more.is_empty(), "nothing is sent any more: {events:?} {more:?}");
     let expected = json!({"namespace": [], "status": "completed", "graph_name": "agent", "children": []});
     assert_eq!(tree["result"]["tree"], expected);
@@ -268,29 +217,33 @@ async fn a_command_reads_the_state_and_another_sends_a_message_to_a_running_run(
 async fn an_idle_websocket_is_kept_alive() {
     let client = serve(vec![]).await;
     let id = client.thread().await;
-    let mut socket = connect(&client, &id).await;
-    assert_eq!((socket.read_u8().await.unwrap(), socket.read_u8().await.unwrap()), (0x89, 0), "a ping without a text");
+    let mut socket = Socket::open(&client, &id).await;
+    assert_eq!(
+        (socket.0.read_u8().await.unwrap(), socket.0.read_u8().await.unwrap()),
+        (0x89, 0),
+        "a ping without a text"
+    );
     // Answer the ping with a pong.
-    socket.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.unwrap();
+    socket.0.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.unwrap();
     let subscribe = json!({"id": 2, "method": "subscription.subscribe", "params": {"channels": ["lifecycle"]}});
-    socket.write_all(&frame(&subscribe)).await.unwrap();
-    assert_eq!(read_frame(&mut socket).await["result"], json!({"subscription_id": "sub-1"}));
+    socket.write(&subscribe).await;
+    assert_eq!(socket.read().await["result"], json!({"subscription_id": "sub-1"}));
 }
 
 #[tokio::test]
 async fn commands_and_events_share_one_websocket() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let id = client.thread().await;
-    let mut socket = connect(&client, &id).await;
-    socket.write_all(&frame(&start(1, "too early"))).await.unwrap();
-    assert_eq!(read_frame(&mut socket).await["error"], "invalid_argument");
+    let mut socket = Socket::open(&client, &id).await;
+    socket.write(&start(1, "too early")).await;
+    assert_eq!(socket.read().await["error"], "invalid_argument");
     let subscribe = json!({"id": 2, "method": "subscription.subscribe", "params": {"channels": ["lifecycle"]}});
-    socket.write_all(&frame(&subscribe)).await.unwrap();
-    assert_eq!(read_frame(&mut socket).await["result"], json!({"subscription_id": "sub-1"}));
-    socket.write_all(&frame(&start(3, "hi"))).await.unwrap();
+    socket.write(&subscribe).await;
+    assert_eq!(socket.read().await["result"], json!({"subscription_id": "sub-1"}));
+    socket.write(&start(3, "hi")).await;
     let mut words = Vec::new();
     while words.last() != Some(&json!("completed")) {
-        let read = read_frame(&mut socket).await;
+        let read = socket.read().await;
         if read["type"] == "event" {
             words.push(read["params"]["data"]["event"].clone());
         }

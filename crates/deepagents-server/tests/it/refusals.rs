@@ -7,7 +7,7 @@ use deepagents::{Journal, MemoryJournal};
 use deepagents_core::journal::ThreadQuery;
 use deepagents_core::store::MemoryStore;
 use deepagents_server::{Server, ServerError};
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::support::{Client, agent, say, serve};
@@ -315,4 +315,34 @@ async fn a_list_or_a_text_where_an_object_is_expected_is_rejected_with_the_name_
         let detail = answer["detail"].as_str().unwrap_or_default();
         assert!(status.as_u16() == 422 && detail.contains(named), "{path} {body}: {status} {answer}");
     }
+}
+
+#[tokio::test]
+async fn a_body_of_millions_of_json_values_is_rejected_before_they_take_memory() {
+    let client = serve(vec![]).await;
+    let zeros = format!("[{}0]", "0,".repeat(2_000_000));
+    let body = format!("{{\"metadata\": {{\"a\": {zeros}}}}}");
+    for path in ["/threads/search", "/runs/wait", "/mcp"] {
+        let request = client.http.post(format!("{}{path}", client.url)).body(body.clone());
+        let response = request.header("content-type", "application/json").send().await.unwrap();
+        let (status, text) = (response.status(), response.text().await.unwrap());
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{path}: {text}");
+        assert!(text.contains("more than 1000000 JSON values"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_for_too_many_words_is_rejected() {
+    let client = serve(vec![]).await;
+    client.send(Method::PUT, "/store/items", &json!({"namespace": ["n"], "key": "k", "value": {"x": "word1"}})).await;
+    let query = |count: usize| (0..count).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+    let search = |query: String| json!({"namespace_prefix": ["n"], "query": query});
+    let found = client.post("/store/items/search", search(query(256))).await;
+    assert_eq!(found["items"][0]["score"], json!(1.0 / 256.0));
+    // The same words again are no more words.
+    let repeated = vec![query(10); 100].join(" ");
+    client.post("/store/items/search", search(repeated)).await;
+    let (status, body) = client.send(Method::POST, "/store/items/search", &search(query(257))).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(body["detail"].as_str().unwrap().contains("256"), "{body}");
 }

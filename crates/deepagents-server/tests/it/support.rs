@@ -36,7 +36,7 @@ pub(crate) fn agent(turns: Vec<Turn>, journal: Arc<dyn Journal>) -> DeepAgent {
 pub(crate) struct Client {
     pub(crate) url: String,
     pub(crate) http: reqwest::Client,
-    token: Option<String>,
+    pub(crate) token: Option<String>,
 }
 
 /// Serves an agent whose model gives these answers.

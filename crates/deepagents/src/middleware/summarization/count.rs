@@ -55,6 +55,22 @@ fn of_tool(tool: &ToolSpec) -> u64 {
     MESSAGE_OVERHEAD + of_text(&tool.name) + of_text(&tool.description) + of_json(&tool.schema)
 }
 
+/// Estimates the tokens of a request: the system prompt, the messages and the tools. Takes four characters of ASCII, two
+/// of another alphabet or one ideograph as a token, and every image as a large one.
+///
+/// ```
+/// use deepagents::ModelRequest;
+/// use deepagents::middleware::summarization::estimated_tokens;
+///
+/// let request = ModelRequest::new("How is the weather in Turin?");
+/// assert_eq!(estimated_tokens(&request), 11);
+/// ```
+pub fn estimated_tokens(request: &ModelRequest) -> u64 {
+    let system: u64 = request.system.iter().map(of_system).sum();
+    let tools: u64 = request.tools.iter().map(|tool| of_tool(tool)).sum();
+    system + tools + request.messages.iter().map(|message| of_message(message)).sum::<u64>()
+}
+
 /// Counts the requests of one run incrementally.
 #[derive(Default)]
 pub(super) struct Tally {

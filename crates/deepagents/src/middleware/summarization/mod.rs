@@ -52,6 +52,7 @@ use options::Settled;
 use view::ViewCache;
 use work::Work;
 
+pub use count::estimated_tokens;
 pub(crate) use event::ShownPart;
 pub use event::{Compaction, CompactionEvent, CompactionState, Compactions, CutPoint};
 pub use options::{CacheReuse, SummarizationOptions, TruncateArgs};
