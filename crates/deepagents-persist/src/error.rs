@@ -74,6 +74,14 @@ pub enum DatabaseError {
         /// Details.
         reason: String,
     },
+    /// The write was made together with others, one of which failed. It had no effect, and may succeed by itself.
+    #[error("a write to the database {database} was rolled back with others: {reason}; try again")]
+    RolledBack {
+        /// Location of the database.
+        database: String,
+        /// Why the others failed.
+        reason: String,
+    },
     /// A time limit expired: for a connection, a statement, or the server's response.
     #[error("the database {database} did not answer in time: {reason}; try again, or raise the limit")]
     TimedOut {
@@ -111,7 +119,7 @@ impl DatabaseError {
 
     /// Returns whether retrying the same call later may succeed without any other change.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Locked { .. } | Self::TimedOut { .. } | Self::Unavailable { .. })
+        matches!(self, Self::Locked { .. } | Self::RolledBack { .. } | Self::TimedOut { .. } | Self::Unavailable { .. })
     }
 
     /// Returns the database error that caused a store to fail, if any.

@@ -2,11 +2,11 @@
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::engine::{Job, Reply, execute, failed};
+use super::engine::{Job, Reply, execute};
 use super::executor::lock;
 use super::file_identity::FileIdentity;
 use super::open;
@@ -14,6 +14,10 @@ use crate::error::DatabaseError;
 
 /// Maximum number of writes committed together.
 const MAX_GROUP: usize = 64;
+
+/// How long writes are committed one by one after a common commit failed. Its writes are repeated in this time, and one
+/// that cannot be stored does not fail the others again.
+const SINGLY: Duration = Duration::from_secs(10);
 
 /// Time without a write after which free pages are released.
 const IDLE_DELAY: Duration = Duration::from_millis(200);
@@ -40,14 +44,19 @@ impl Writer {
     /// without writes, releases free pages to the file system.
     pub(super) fn run(&self, queue: &mpsc::Receiver<Job>) {
         let mut written = false;
+        let mut failed_together: Option<Instant> = None;
         loop {
             let next =
                 if written { queue.recv_timeout(IDLE_DELAY) } else { queue.recv().map_err(RecvTimeoutError::from) };
             match next {
                 Ok(first) => {
                     let mut group = vec![first];
-                    group.extend(queue.try_iter().take(MAX_GROUP - 1));
-                    self.write_group(group);
+                    if failed_together.is_none_or(|then| then.elapsed() > SINGLY) {
+                        group.extend(queue.try_iter().take(MAX_GROUP - 1));
+                    }
+                    if !self.write_group(group) {
+                        failed_together = Some(Instant::now());
+                    }
                     written = true;
                 }
                 // If this fails, later writes reuse the pages.
@@ -78,7 +87,8 @@ impl Writer {
         Ok(more)
     }
 
-    fn write_group(&self, group: Vec<Job>) {
+    /// Performs writes and commits them together. Returns `false` if several of them failed because of the commit.
+    fn write_group(&self, group: Vec<Job>) -> bool {
         let alone = group.len() == 1;
         let mut done: Vec<Reply> = Vec::with_capacity(group.len());
         let mut broken: Option<DatabaseError> = None;
@@ -94,24 +104,38 @@ impl Writer {
             let (keep, reply) = job(Ok(&self.connection));
             if self.is_autocommit() {
                 // The disk was full or failed, and SQLite rolled back the whole group.
-                let error =
-                    failed(&self.database, "another write in the same transaction failed and rolled this one back");
+                let error = self.rolled_back("the disk is full or failing".to_owned());
                 done.drain(..).for_each(|reply| reply(Err(error.clone())));
                 reply(Err(error));
                 continue;
             }
             match self.end(alone, keep) {
                 Ok(()) => done.push(reply),
-                Err(error) => reply(Err(error)),
+                Err(error) => {
+                    // What a failed write has done must not be committed with the others.
+                    let _ = self.execute("ROLLBACK");
+                    let rolled_back = self.rolled_back(error.to_string());
+                    done.drain(..).for_each(|reply| reply(Err(rolled_back.clone())));
+                    reply(Err(error));
+                }
             }
         }
         let committed = if self.is_autocommit() { Ok(()) } else { self.execute("COMMIT") };
         if committed.is_err() {
             let _ = self.execute("ROLLBACK");
         }
-        // SQLite does not notice that its file was removed, and continues writing to the unlinked file.
-        let committed = committed.and_then(|()| self.identity.check());
+        let together = done.len();
+        let committed = match committed {
+            Err(error) if together > 1 => Err(self.rolled_back(error.to_string())),
+            // SQLite does not notice that its file was removed, and continues writing to the unlinked file.
+            committed => committed.and_then(|()| self.identity.check()),
+        };
         done.into_iter().for_each(|reply| reply(committed.clone()));
+        !matches!(committed, Err(DatabaseError::RolledBack { .. }))
+    }
+
+    fn rolled_back(&self, reason: String) -> DatabaseError {
+        DatabaseError::RolledBack { database: self.database.to_string(), reason }
     }
 
     /// Prepares for the next job: begins a transaction if none is open, and a savepoint unless the job is alone.

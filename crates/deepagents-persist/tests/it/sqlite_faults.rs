@@ -114,6 +114,113 @@ async fn a_panic_in_one_write_fails_only_that_write() {
     assert_eq!(in_time(database.load("t", None)).await.unwrap().end, 1);
 }
 
+/// A clock that stops the thread that writes, in the middle of a write, until it is opened.
+#[derive(Default)]
+struct Gate {
+    closed: AtomicBool,
+    reached: AtomicBool,
+}
+
+impl Clock for Gate {
+    fn now(&self) -> Timestamp {
+        while self.closed.load(Ordering::SeqCst) {
+            self.reached.store(true, Ordering::SeqCst);
+            std::thread::yield_now();
+        }
+        SystemClock.now()
+    }
+}
+
+/// Makes writes of the threads `a`, `b`, `big` and `c` that are committed together, and returns their results.
+async fn together(database: &Sqlite, gate: &Gate, big: usize) -> [Result<u64, JournalError>; 4] {
+    let mut writes = Vec::new();
+    for thread in ["first", "a", "b", "big", "c"] {
+        let fence = database.claim(thread, claim().take_over()).await.unwrap();
+        writes.push((thread, fence, if thread == "big" { vec![words(noise(big))] } else { step() }));
+    }
+    let (_, first, records) = writes.remove(0);
+    gate.closed.store(true, Ordering::SeqCst);
+    gate.reached.store(false, Ordering::SeqCst);
+    // Writes are queued when they are called, here while the first one is being made.
+    let first = database.append("first", first, 0, records);
+    while !gate.reached.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let writes: Vec<_> =
+        writes.into_iter().map(|(thread, fence, records)| database.append(thread, fence, 0, records)).collect();
+    gate.closed.store(false, Ordering::SeqCst);
+    assert_eq!(in_time(first).await.unwrap().end, 1);
+    let mut results = Vec::new();
+    for write in writes {
+        results.push(in_time(write).await.map(|appended| appended.end));
+    }
+    results.try_into().unwrap()
+}
+
+/// A text in which nothing repeats.
+fn noise(bytes: usize) -> String {
+    (0_u64..).map(|n| format!("{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))).take(bytes / 16).collect()
+}
+
+fn cause(result: &Result<u64, JournalError>) -> &DatabaseError {
+    DatabaseError::of_journal(result.as_ref().unwrap_err()).unwrap()
+}
+
+#[tokio::test]
+async fn a_write_that_cannot_be_stored_fails_only_itself_for_good() {
+    let path = place();
+    let gate = Arc::new(Gate::default());
+    let options = SqliteOptions { max_bytes: Some(2 << 20), clock: gate.clone(), ..SqliteOptions::default() };
+    let database = options.open(&path).await.unwrap();
+    let [a, b, big, c] = together(&database, &gate, 4 << 20).await;
+    assert!(matches!(cause(&big), DatabaseError::Full { .. }) && !big.unwrap_err().is_transient());
+    assert_eq!(c.unwrap(), 1, "a write after it is not affected");
+    for (thread, result) in [("a", a), ("b", b)] {
+        assert!(matches!(cause(&result), DatabaseError::RolledBack { .. }), "{thread}: {result:?}");
+        let error = result.unwrap_err();
+        assert!(error.is_transient() && error.to_string().contains("try again"), "{error}");
+        assert_eq!(database.load(thread, None).await.unwrap().end, 0);
+        let fence = database.claim(thread, claim().take_over()).await.unwrap();
+        assert_eq!(database.append(thread, fence, 0, step()).await.unwrap().end, 1);
+    }
+    database.check().await.unwrap();
+}
+
+#[test]
+fn writes_whose_common_commit_failed_succeed_when_repeated_together() {
+    let Some(folder) = folder() else {
+        let path = place();
+        // The tables are in the file before its WAL is limited to a megabyte.
+        block_on(async { drop(Sqlite::open(&path).await.unwrap()) });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while path.with_extension("db-wal").exists() {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        let test = "writes_whose_common_commit_failed_succeed_when_repeated_together";
+        again(test, path.parent().unwrap(), r#"trap '' XFSZ; ulimit -f 2000; exec "$@""#);
+        return;
+    };
+    block_on(async {
+        let path = folder.join("test.db");
+        let gate = Arc::new(Gate::default());
+        let options = SqliteOptions { clock: gate.clone(), ..SqliteOptions::default() };
+        let database = options.open(&path).await.unwrap();
+        // SQLite holds this in memory until the commit, and no WAL can hold it.
+        let big = 1_200_000;
+        let [a, b, big_one, c] = together(&database, &gate, big).await;
+        for result in [&a, &b, &big_one, &c] {
+            assert!(matches!(cause(result), DatabaseError::RolledBack { .. }), "{result:?}");
+            assert!(cause(result).to_string().contains("ulimit -f"), "{result:?}");
+        }
+        // The one that does not fit fails by itself now.
+        let [a, b, big_one, c] = together(&database, &gate, big).await;
+        assert!(matches!(cause(&big_one), DatabaseError::Full { .. }), "{big_one:?}");
+        assert_eq!([a, b, c].map(Result::unwrap), [1, 1, 1]);
+        database.check().await.unwrap();
+    });
+}
+
 #[test]
 fn loads_beyond_the_open_file_limit_wait_for_each_other() {
     let Some(folder) = folder() else {
