@@ -266,6 +266,23 @@ async fn a_command_waits_for_a_write_that_the_editor_has_not_answered_even_if_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_was_cancelled_holds_up_no_command() {
+    let setup = Setup::new();
+    let read = Turn::call("read_file", json!({"file_path": "/real/secret"}));
+    let model = ScriptedModel::new([read, Turn::calls([execute("touch ran")]), Turn::text("Done.")]);
+    let host = Host { shell: Some(true), ..Host::new(model) };
+    let silent =
+        |method: &str, params: &Value| if method == "fs/read_text_file" { None } else { opens(method, params) };
+    let (mut editor, session) = session_in_auto_mode(host, silent, &setup.work()).await;
+    let prompt = editor.prompt(&session, "Read.");
+    editor.until(|editor| !editor.asked("fs/read_text_file").is_empty()).await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "cancelled");
+    assert_eq!(editor.say(&session, "Run.").await, "end_turn");
+    assert!(setup.work().join("ran").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_editor_is_asked_for_no_file_while_a_hook_runs() {
     let dir = tempfile::tempdir().unwrap();
     let hook = json!({"type": "command", "command": "touch started; while [ ! -e go ]; do sleep 0.01; done"});

@@ -199,3 +199,26 @@ async fn commands_that_share_a_shell_run_in_that_of_the_agent() {
     assert!(editor.asked("terminal/create").is_empty());
     assert_eq!(editor.asked("session/request_permission").len(), 2);
 }
+
+#[tokio::test]
+async fn after_a_cancelled_command_files_are_read_through_the_editor_again() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "on disk\n").unwrap();
+    let read = Turn::call("read_file", json!({"file_path": "/notes.txt"}));
+    let model = ScriptedModel::new([run("sleep 1000"), read, Turn::text("Here.")]);
+    let terminal = terminal(true);
+    let answer = move |method: &str, params: &Value| match method {
+        "fs/read_text_file" => Some(Ok(json!({"content": "in the editor\n"}))),
+        _ => terminal(method, params),
+    };
+    let offers = json!({"terminal": true, "fs": {"readTextFile": true}});
+    let mut editor = Editor::connect(Host::new(model.clone()), offers, answer).await;
+    let session = editor.session(dir.path()).await;
+    let prompt = editor.prompt(&session, "Sleep.");
+    editor.until(|editor| !editor.asked("terminal/wait_for_exit").is_empty()).await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "cancelled");
+    editor.until(|editor| !editor.asked("terminal/release").is_empty()).await;
+    assert_eq!(editor.say(&session, "Read.").await, "end_turn");
+    assert!(model.requests()[2].messages.last().unwrap().text().contains("in the editor"));
+}
