@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Result;
 use deepagents::core::model::ChatModel;
 use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, SamplingModel, ServerConfig, ToolReview};
-use deepagents::trust::FoundItem;
+use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::args::{AgentArgs, McpArgs, McpCommand, McpSources};
 use crate::exit::Exit;
@@ -135,8 +135,9 @@ fn pinned(
 /// The servers of the screens, which must not print.
 #[derive(Debug, Default)]
 pub(crate) struct ScreenServers {
-    /// Those that may be used, if there are any.
+    /// Those that may be used, if there are any, and how they are defined.
     pub(crate) usable: Option<Servers>,
+    pub(crate) items: Vec<TrustItem>,
     /// Those of the project that the user has not agreed to.
     pub(crate) untrusted: Vec<FoundItem>,
     /// Problems with other servers.
@@ -157,6 +158,7 @@ pub(crate) fn for_screens(args: &AgentArgs, model: Option<&Arc<dyn ChatModel>>) 
     let servers = pinned(args, &found, configs, Undecided::for_run(args, true), options)?;
     Ok(ScreenServers {
         usable: Some(servers).filter(|servers| !servers.all.is_empty()),
+        items: found.servers.iter().map(|server| server.item(root).item).collect(),
         untrusted: found.untrusted.iter().map(|server| server.item(root)).collect(),
         problems: problems.into_iter().chain(unusable).collect(),
     })

@@ -715,3 +715,46 @@ fn text_after_a_multi_codepoint_character_is_repositioned_when_printed() {
     let (_, seen) = terminal.end();
     assert!(seen.contains("Up \u{1f469}\u{200d}\u{1f680}\x1b[6G and away."), "{seen:?}");
 }
+
+#[test]
+fn a_reload_reads_the_settings_and_changed_definitions_of_servers_again() {
+    let server = Server::start([]);
+    let place = Place::new();
+    let own = place.home.path().join(".deepagents");
+    std::fs::create_dir_all(&own).unwrap();
+    let serve = |command: &str| {
+        let servers = json!({"mcpServers": {"harbour": {"command": command}}});
+        std::fs::write(own.join(".mcp.json"), servers.to_string()).unwrap();
+    };
+    serve("/no/such/first-command");
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("/mcp\r");
+    terminal.wait_for("first-command");
+    serve("/no/such/second-command");
+    std::fs::write(own.join("config.toml"), "editor = \"an-editor-of-ones-own\"\n").unwrap();
+    terminal.type_in("/reload\r");
+    terminal.wait_for("the agent is built again");
+    terminal.type_in("/mcp\r");
+    terminal.wait_for("second-command");
+    terminal.press_until("/config\r", "an-editor-of-ones-own");
+    std::fs::write(own.join("config.toml"), "editor = [broken").unwrap();
+    terminal.type_in("/reload\r");
+    terminal.wait_for("unclosed");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_mistyped_model_leaves_the_one_in_use() {
+    let server = Server::start([Reply::Text(vec!["One", "."])]);
+    let place = Place::new();
+    let mut command = without_model(&place, &["--model", "openai-chat:test-model"], Some("k"));
+    let mut terminal = Terminal::start(command.env("OPENAI_BASE_URL", &server.address));
+    terminal.wait_for("test-model");
+    terminal.type_in("/model claude\r");
+    terminal.wait_for("still using openai-chat:test-model");
+    terminal.type_in("hello\r");
+    terminal.wait_for("One.");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+}

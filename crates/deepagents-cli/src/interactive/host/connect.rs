@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::Journal;
 use deepagents::core::model::{ChatModel, NoModel};
@@ -34,13 +34,14 @@ struct UsedModel {
 impl ProgramHost {
     pub(super) async fn make(&self, model: Option<&str>, policy: &Policy) -> Result<Connection> {
         let named = self.named(model);
-        let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(self.args.effort), ..self.args.clone() };
+        let args = self.loaded().args.clone();
+        let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(args.effort), ..args };
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
         let artifacts = Artifacts::beside(&self.database)?;
         let journal: Arc<dyn Journal> = with_artifacts(threads.await?.clone(), artifacts.as_ref());
         let (store, unrecorded) = undo::store_for(&self.database, args.directory())?;
         let files = agent::open_async(args, store).await?;
-        let UsedModel { name, model, missing } = self.use_model(named, args);
+        let UsedModel { name, model, missing } = self.use_model(named, model.is_some(), args)?;
         let profile = model.profile();
         let agreed = self.with(|chosen| chosen.agreed.clone());
         let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
@@ -66,14 +67,15 @@ impl ProgramHost {
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
         let agent = self.tracing.watch_runs(builder).build()?;
-        let (remembered, unknown) = match self.remembered(&reach) {
-            Ok(rules) => (rules, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
-        };
-        let unconfined = "commands do not run in a sandbox: each one needs your approval";
-        let unconfined = sandbox.is_none().then(|| unconfined.to_owned());
-        let more = unrecorded.map(str::to_owned).into_iter().chain(unconfined).chain(unknown);
-        let notes = problems.into_iter().chain(hook_problems).chain(more).collect();
+        let mut notes: Vec<String> =
+            problems.into_iter().chain(hook_problems).chain(unrecorded.map(str::to_owned)).collect();
+        if sandbox.is_none() {
+            notes.push("commands do not run in a sandbox: each one needs your approval".to_owned());
+        }
+        let remembered = self.remembered(&reach).unwrap_or_else(|error| {
+            notes.push(error.to_string());
+            Vec::new()
+        });
         Ok(Connection {
             agent,
             journal,
@@ -98,40 +100,44 @@ impl ProgramHost {
     fn named(&self, model: Option<&str>) -> Option<String> {
         match model {
             Some(model) => {
-                self.with(|chosen| chosen.model = Some(model.to_owned()));
+                self.with(|chosen| chosen.in_use.chosen = Some(model.to_owned()));
                 Some(model.to_owned())
             }
             None => self.named_model().0,
         }
     }
 
-    /// Creates the model, and stores what the screens and threads note about it.
-    fn use_model(&self, named: Option<String>, args: &AgentArgs) -> UsedModel {
+    /// Creates the model, and stores what the screens and threads note about it. Returns an error if the user has just
+    /// chosen it and it cannot be used.
+    fn use_model(&self, named: Option<String>, is_just_chosen: bool, args: &AgentArgs) -> Result<UsedModel> {
         let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env);
         let made = choice.and_then(|choice| Ok((model_choice::make(&choice, args)?, choice)));
         // Without a model, the conversation is still shown.
         let (model, missing): (Arc<dyn ChatModel>, _) = match &made {
             Ok((model, _)) => (model.clone(), None),
+            Err(problem) if is_just_chosen => bail!("{problem}"),
             Err(problem) => (Arc::new(NoModel), Some(problem.to_string())),
         };
         let named = named.or_else(|| Some(made.as_ref().ok()?.1.name.clone()));
         let name = named.unwrap_or_else(|| NO_MODEL.to_owned());
         self.with(|chosen| {
-            chosen.key_variable = made.as_ref().ok().and_then(|(_, choice)| choice.key_variable());
-            chosen.provider = made.as_ref().map(|(_, choice)| choice.provider().to_owned()).unwrap_or_default();
-            chosen.sampling = made.as_ref().ok().map(|(model, _)| model.clone());
-            chosen.noted = missing.is_none().then(|| name.clone());
+            let in_use = &mut chosen.in_use;
+            in_use.key_variable = made.as_ref().ok().and_then(|(_, choice)| choice.key_variable());
+            in_use.provider = made.as_ref().map(|(_, choice)| choice.provider().to_owned()).unwrap_or_default();
+            in_use.sampling = made.as_ref().ok().map(|(model, _)| model.clone());
+            in_use.noted = missing.is_none().then(|| name.clone());
         });
-        UsedModel { name, model, missing }
+        Ok(UsedModel { name, model, missing })
     }
 
     /// Returns the rules that the user has always allowed in the directory and that still hold.
     fn remembered(&self, reach: &CommandReach) -> Result<Vec<RememberedRule>> {
         let Some(store) = permissions::store() else { return Ok(Vec::new()) };
-        let scope = RuleScope::project(self.args.directory())?;
+        let loaded = self.loaded();
+        let scope = RuleScope::project(loaded.args.directory())?;
         let records = store.records()?.into_iter().filter(|record| record.scope == scope);
         // In a shared shell, the meaning of a command depends on the commands before it.
-        let shared = self.args.commands.shell_session;
+        let shared = loaded.args.commands.shell_session;
         let holds = |rule: &RememberedRule| rule.holds_within(reach) && !(shared && rule.is_about_commands());
         Ok(records.map(|record| record.rule).filter(holds).collect())
     }
@@ -161,7 +167,7 @@ impl ProgramHost {
         own: &OwnFiles,
     ) -> Result<(Arc<dyn Backend>, Option<String>, CommandReach)> {
         let report = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
-        let args = self.args.commands.run_in(report.level != Level::None);
+        let args = self.loaded().args.commands.run_in(report.level != Level::None);
         let confined = match args.mode() {
             SandboxMode::Unconfined => None,
             SandboxMode::ReadOnly => Some("in a read-only sandbox"),

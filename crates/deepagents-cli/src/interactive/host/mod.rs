@@ -22,7 +22,7 @@ use tokio::sync::OnceCell;
 
 use super::{choices, detached, pages, trust};
 use crate::args::{self, AgentArgs, Approve, Database, InteractiveArgs};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::model_choice::{self, env};
 use crate::threads::{Noted, database, fresh, note, undo};
 use crate::tracing::Tracing;
@@ -35,52 +35,75 @@ pub(super) const NO_MODEL: &str = "no model";
 
 /// The program as a host of the screens.
 pub(super) struct ProgramHost {
-    args: AgentArgs,
+    /// The options as they were given, without the settings.
+    given: InteractiveArgs,
+    loaded: Mutex<Arc<Loaded>>,
     database: Database,
     threads: OnceCell<Arc<Sqlite>>,
-    /// The settings, one per line.
-    settings: String,
-    editor: Option<String>,
     tracing: Tracing,
     /// Whether the agent may start sub-agents in the background.
     background: bool,
     chosen: Mutex<Chosen>,
 }
 
+/// What was read from the settings last.
+struct Loaded {
+    /// The options of the agent, completed from the settings.
+    args: AgentArgs,
+    /// The settings, one per line.
+    settings: String,
+    editor: Option<String>,
+}
+
+impl Loaded {
+    fn new(options: &AgentArgs, config: &Config) -> Arc<Self> {
+        Arc::new(Self {
+            // Every conversation can run commands; the mode decides what they may do.
+            args: AgentArgs { commands: options.commands.run_in(true), ..options.clone() },
+            settings: config.listed(),
+            editor: config.text("editor").map(str::to_owned),
+        })
+    }
+}
+
 /// State that changes while the screens are shown.
 #[derive(Default)]
 struct Chosen {
-    /// The model, if another than the first was chosen.
-    model: Option<String>,
-    key_variable: Option<&'static str>,
-    /// The model that threads note, if it can be used.
-    noted: Option<String>,
+    in_use: ModelInUse,
     /// The reasoning effort.
     effort: Option<args::Effort>,
-    /// The provider of the model.
-    provider: String,
     /// Items agreed to for this session only.
     agreed: Vec<TrustItem>,
-    /// The model for MCP servers that may use sampling.
-    sampling: Option<Arc<dyn ChatModel>>,
-    /// The agent's MCP servers.
+    /// The agent's MCP servers, and how they were defined.
     servers: Option<mcp::Servers>,
+    server_items: Vec<TrustItem>,
     /// Problems with other MCP servers.
     server_problems: Vec<String>,
     /// The agent's hooks.
     hooks: Option<HookRunner>,
 }
 
+/// What is known about the model in use.
+#[derive(Clone, Default)]
+struct ModelInUse {
+    /// Its name, if another than the first was chosen.
+    chosen: Option<String>,
+    key_variable: Option<&'static str>,
+    /// The name that threads note, if it can be used.
+    noted: Option<String>,
+    provider: String,
+    /// The model for MCP servers that may use sampling.
+    sampling: Option<Arc<dyn ChatModel>>,
+}
+
 impl ProgramHost {
     /// Hosts screens that were started with `given`. The agent has these options, completed from the settings.
     pub(super) fn new(options: &AgentArgs, given: &InteractiveArgs, config: &Config, tracing: Tracing) -> Self {
         Self {
-            // Every conversation can run commands; the mode decides what they may do.
-            args: AgentArgs { commands: options.commands.run_in(true), ..options.clone() },
+            given: given.clone(),
+            loaded: Mutex::new(Loaded::new(options, config)),
             database: given.database.clone(),
             threads: OnceCell::new(),
-            settings: config.listed(),
-            editor: config.text("editor").map(str::to_owned),
             tracing,
             // Nobody would wait for sub-agents that a process without a terminal starts.
             background: given.background && given.worker.is_none(),
@@ -88,10 +111,15 @@ impl ProgramHost {
         }
     }
 
+    fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Returns the model that was chosen or named, if any, with the address given with it.
-    fn named_model(&self) -> (Option<String>, Option<&str>) {
-        let model = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
-        (model, self.args.base_url.as_deref())
+    fn named_model(&self) -> (Option<String>, Option<String>) {
+        let loaded = self.loaded();
+        let model = self.with(|chosen| chosen.in_use.chosen.clone()).or_else(|| loaded.args.model.clone());
+        (model, loaded.args.base_url.clone())
     }
 
     /// Stores which tools of the MCP servers the user has agreed to, and ends the servers unless runs still use them.
@@ -125,22 +153,44 @@ fn boxed<'a, T: 'a>(work: impl Future<Output = Result<T>> + Send + 'a) -> BoxFut
 
 impl Host for ProgramHost {
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
-        boxed(self.make(model, policy))
+        boxed(async move {
+            let before = self.with(|chosen| chosen.in_use.clone());
+            let made = self.make(model, policy).await;
+            if made.is_err() && model.is_some() {
+                // The screens go on with the agent that they have.
+                self.with(|chosen| chosen.in_use = before);
+            }
+            made
+        })
+    }
+
+    fn reload(&self) -> BoxFuture<'_, Result<Vec<String>, String>> {
+        boxed(async move {
+            let given = self.given.clone();
+            let config::Screens { agent, config, .. } = blocking(move || config::for_screens(&given)).await?;
+            let before = self.loaded();
+            // These belong to the conversation.
+            let AgentArgs { model, base_url, redact, .. } = before.args.clone();
+            let loaded = Loaded::new(&AgentArgs { model, base_url, redact, ..agent }, &config);
+            *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+            Ok(config.problems)
+        })
     }
 
     fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
         async move {
-            if self.args.base_url.is_none() {
+            let loaded = self.loaded();
+            if loaded.args.base_url.is_none() {
                 return choices::models().await;
             }
-            choices::at_address(self.named_model().0.as_deref(), &self.args).await
+            choices::at_address(self.named_model().0.as_deref(), &loaded.args).await
         }
         .boxed()
     }
 
     fn set_effort(&self, effort: Option<Effort>) -> Result<(), String> {
         let effort = effort.and_then(|effort| args::Effort::from_word(effort.as_str()));
-        let provider = self.with(|chosen| chosen.provider.clone());
+        let provider = self.with(|chosen| chosen.in_use.provider.clone());
         if let Some(effort) = effort {
             error_to_text(effort::fields(&provider, effort))?;
         }
@@ -151,11 +201,11 @@ impl Host for ProgramHost {
     fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>> {
         boxed(async move {
             let (model, base_url) = self.named_model();
-            let model = (model.as_deref(), base_url);
+            let model = (model.as_deref(), base_url.as_deref());
             match page {
-                Page::Config => Ok(self.settings.clone()),
+                Page::Config => Ok(self.loaded().settings.clone()),
                 Page::Doctor => pages::machine(model).await,
-                Page::Permissions => pages::remembered(self.args.directory()),
+                Page::Permissions => pages::remembered(self.loaded().args.directory()),
                 Page::Bug => pages::bug(model).await,
             }
         })
@@ -199,9 +249,10 @@ impl Host for ProgramHost {
     }
 
     fn metadata(&self, mode: Mode) -> Map<String, Value> {
-        let model = self.with(|chosen| chosen.noted.clone());
-        let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
-        Noted { root: Some(self.args.directory()), model, approve: mode.into(), redact: &self.args.redact }.metadata()
+        let (model, loaded) = (self.with(|chosen| chosen.in_use.noted.clone()), self.loaded());
+        let args = &loaded.args;
+        let model = model.as_deref().map(|model| (model, args.base_url.as_deref()));
+        Noted { root: Some(args.directory()), model, approve: mode.into(), redact: &args.redact }.metadata()
     }
 
     fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode> {
@@ -213,8 +264,8 @@ impl Host for ProgramHost {
     }
 
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {
-        let model = self.with(|chosen| chosen.model.clone());
-        let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
+        let (model, loaded) = (self.with(|chosen| chosen.in_use.chosen.clone()), self.loaded());
+        let model = model.as_deref().map(|model| (model, loaded.args.base_url.as_deref()));
         error_to_text(detached::start(thread, "", mode, model))
     }
 
@@ -224,28 +275,30 @@ impl Host for ProgramHost {
 
     fn explain_failure(&self, error: &RunError) -> String {
         match error.error.as_model() {
-            Some(model) => run::model_failure(model, self.with(|chosen| chosen.key_variable)),
+            Some(model) => run::model_failure(model, self.with(|chosen| chosen.in_use.key_variable)),
             None => run::other_failure(&error.error),
         }
     }
 
     fn editor(&self) -> String {
-        self.editor.clone().or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
+        self.loaded().editor.clone().or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
     }
 
     fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>> {
         boxed(async move {
-            let files = agent::open_async(&self.args, None).await?;
+            let loaded = self.loaded();
+            let files = agent::open_async(&loaded.args, None).await?;
             let agreed = self.with(|chosen| chosen.agreed.clone());
-            Ok(trust::definitions(&self.args, &files, &agreed).await?.offered)
+            Ok(trust::definitions(&loaded.args, &files, &agreed).await?.offered)
         })
     }
 
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
         boxed(async move {
-            let files = agent::open_async(&self.args, None).await?;
-            let open = trust::undecided(&self.args, &files).await?;
-            let Some(names) = names else { return remember(self.args.directory(), open) };
+            let loaded = self.loaded();
+            let files = agent::open_async(&loaded.args, None).await?;
+            let open = trust::undecided(&loaded.args, &files).await?;
+            let Some(names) = names else { return remember(loaded.args.directory(), open) };
             // Consent by name holds for this session only.
             let items = open.into_iter().map(|found| found.item).filter(|item| names.contains(&item.name));
             self.with(|chosen| chosen.agreed.extend(items));
@@ -268,7 +321,7 @@ impl Host for ProgramHost {
     }
 
     fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
-        let (rule, directory) = (rule.clone(), self.args.directory().to_owned());
+        let (rule, directory) = (rule.clone(), self.loaded().args.directory().to_owned());
         let add = move || {
             let store = permissions::store().ok_or_else(|| anyhow!("HOME is not set"))?;
             Ok(store.add(&RuleScope::project(&directory)?, &rule)?)
@@ -284,7 +337,7 @@ impl Host for ProgramHost {
             let untrusted = self.find_servers()?.untrusted;
             let servers = self.with(|chosen| chosen.servers.clone());
             let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
-            remember(self.args.directory(), untrusted.into_iter().chain(changed.clone()))?;
+            remember(self.loaded().args.directory(), untrusted.into_iter().chain(changed.clone()))?;
             if let Some(servers) = servers {
                 servers.accept(changed);
             }

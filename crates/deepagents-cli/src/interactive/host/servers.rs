@@ -15,20 +15,18 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl ProgramHost {
     pub(super) fn find_servers(&self) -> Result<mcp::ScreenServers> {
-        mcp::for_screens(&self.args, self.with(|chosen| chosen.sampling.clone()).as_ref())
+        mcp::for_screens(&self.loaded().args, self.with(|chosen| chosen.in_use.sampling.clone()).as_ref())
     }
 
-    /// Returns the servers that may be used now. Servers already in use are kept if their names are the same.
+    /// Returns the servers that may be used now. Servers already in use are kept if their definitions are the same.
     pub(super) async fn use_servers(&self) -> Result<Option<mcp::Servers>> {
-        let mcp::ScreenServers { usable, problems, .. } = self.find_servers()?;
-        let names = |servers: &Option<mcp::Servers>| -> Vec<String> {
-            servers.iter().flat_map(|servers| servers.all.names()).map(str::to_owned).collect()
-        };
+        let mcp::ScreenServers { usable, items, problems, .. } = self.find_servers()?;
         let (used, before) = self.with(|chosen| {
             chosen.server_problems = problems;
-            let before = if names(&chosen.servers) == names(&usable) {
+            let before = if chosen.server_items == items {
                 None
             } else {
+                chosen.server_items = items;
                 std::mem::replace(&mut chosen.servers, usable)
             };
             (chosen.servers.clone(), before)
