@@ -12,6 +12,8 @@ mod attributes;
 mod bound;
 mod bounds;
 mod classify;
+#[cfg(unix)]
+mod command_files;
 mod command_fuzz;
 mod commands;
 mod composite;
