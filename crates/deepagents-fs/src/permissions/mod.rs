@@ -9,10 +9,14 @@ mod commands;
 mod git;
 mod guarded;
 #[cfg(unix)]
+mod inputs;
+#[cfg(unix)]
 mod links;
 #[cfg(unix)]
 mod programs;
 mod protected;
+#[cfg(unix)]
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +24,8 @@ pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError
 #[cfg(unix)]
 pub(crate) use git::{UserGit, repositories_above, run_from};
 pub use guarded::{OnAsk, PermissionedBackend};
+#[cfg(unix)]
+pub use inputs::{inputs_of, loaded_by};
 #[cfg(unix)]
 pub(crate) use links::leads;
 #[cfg(target_os = "linux")]

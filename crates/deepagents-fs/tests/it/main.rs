@@ -35,6 +35,8 @@ mod permissions;
 #[cfg(target_os = "linux")]
 mod portable;
 mod processes;
+#[cfg(unix)]
+mod programs;
 mod protected;
 mod random;
 mod reads;
