@@ -9,10 +9,14 @@ mod commands;
 mod git;
 mod guarded;
 #[cfg(unix)]
+mod inputs;
+#[cfg(unix)]
 mod links;
 #[cfg(unix)]
 mod programs;
 mod protected;
+#[cfg(unix)]
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +24,8 @@ pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError
 #[cfg(unix)]
 pub(crate) use git::{UserGit, repositories_above, run_from};
 pub use guarded::{OnAsk, PermissionedBackend};
+#[cfg(unix)]
+pub use inputs::{inputs_of, loaded_by};
 #[cfg(unix)]
 pub(crate) use links::leads;
 #[cfg(target_os = "linux")]
@@ -194,7 +200,9 @@ impl Permissions {
     ///
     /// The rules for files apply to files that the shell opens (`> file`); writing them must be allowed by those rules
     /// or by `otherwise`. If a rule for files requires approval, the command is denied, as it cannot ask for a single
-    /// file.
+    /// file. A path counts from the directory that the command has changed to by then. If it is not known which file is
+    /// meant (computed, absolute or above the workspace) and a rule that denies or asks may be about it, approval is
+    /// required; without rules for commands, such files are allowed, and left to the sandbox.
     pub fn decide_command(&self, command: &str) -> CommandDecision {
         self.commands.decide(command, self)
     }

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
+use super::words::{last_part, without_variables, words};
 use crate::VPath;
 
 /// Number of bytes of a program that are searched for other programs it runs.
@@ -22,46 +23,6 @@ const ENDINGS: [&str; 17] =
 /// Files that make a directory runnable, as in `python3 tools` and `node .`.
 const ENTRIES: [&str; 2] = ["__main__.py", "index.js"];
 const RUNNERS: [&str; 4] = ["python", "node", "bun", "deno"];
-/// Programs that look up a bare file name in their working directory; a version number may follow the name.
-const TAKE_FILES: [&str; 32] = [
-    "sh",
-    "bash",
-    "zsh",
-    "dash",
-    "ash",
-    "ksh",
-    "mksh",
-    "csh",
-    "tcsh",
-    "fish",
-    "nu",
-    "pwsh",
-    "python",
-    "pypy",
-    "node",
-    "ruby",
-    "perl",
-    "php",
-    "lua",
-    "luajit",
-    "tclsh",
-    "expect",
-    "Rscript",
-    "julia",
-    "bun",
-    "deno",
-    "tsx",
-    "ts-node",
-    "osascript",
-    "wish",
-    "source",
-    ".",
-];
-/// Words after which a program follows.
-const LEAD_IN: [&str; 23] = [
-    "exec", "env", "command", "nohup", "time", "timeout", "nice", "setsid", "sudo", "xargs", "-exec", "if", "then",
-    "elif", "else", "while", "until", "do", "run", "npx", "bunx", "uvx", "watch",
-];
 /// Extensions of shell scripts.
 const SHELLS: [&str; 4] = ["sh", "bash", "zsh", "fish"];
 /// Maximum number of directories in which the words of one text are looked up.
@@ -90,7 +51,7 @@ const MAX_DIRECTORIES: usize = 8;
 pub fn programs_of(text: &str, root: &Path, start: &Path, home: Option<&Path>) -> BTreeSet<VPath> {
     let mut search = Search::new(root, start, home);
     search.commands(text, start);
-    search.found.iter().filter_map(|path| VPath::try_from(path.to_str()?.to_owned()).ok()).collect()
+    search.paths()
 }
 
 /// A search for programs, with its results and remaining budget.
@@ -213,6 +174,11 @@ impl<'a> Search<'a> {
         bases().map(|base| base.join(word)).collect()
     }
 
+    /// Returns what was found.
+    pub(super) fn paths(&self) -> BTreeSet<VPath> {
+        self.found.iter().filter_map(|path| VPath::try_from(path.to_str()?.to_owned()).ok()).collect()
+    }
+
     /// Adds a path as written and its link target, if they are below the root.
     pub(super) fn add(&mut self, path: &Path) {
         let below = |path: PathBuf| path.strip_prefix(self.root).ok().map(Path::to_owned);
@@ -220,85 +186,6 @@ impl<'a> Search<'a> {
         let both: Vec<PathBuf> = both.filter(|path| !path.as_os_str().is_empty()).collect();
         self.found.extend(both);
     }
-}
-
-/// A word of a command that may name a file.
-pub(super) struct Word<'a> {
-    pub(super) text: &'a str,
-    /// The previous word of the command, ignoring options other than `-m`.
-    before: &'a str,
-    /// Whether the word is in the position of a program.
-    is_first: bool,
-    /// Whether the word is a module that a program runs, as in `python3 -m tools.lint`.
-    is_module: bool,
-}
-
-impl Word<'_> {
-    /// Returns whether the word may name a file here. A name without a directory is looked up in `PATH`, unless it
-    /// follows a program that runs files.
-    pub(super) fn may_be_here(&self) -> bool {
-        self.text.contains('/') || is_named_as_one(self.text) || takes_files(self.before)
-    }
-
-    /// Returns the file here that the program before the word runs, whether it exists or not.
-    pub(super) fn file_of_a_program(&self) -> Option<String> {
-        let is_name =
-            !self.text.starts_with('-') && self.text.chars().all(|c| c.is_alphanumeric() || "-_./+".contains(c));
-        if self.is_module {
-            return is_name.then(|| format!("{}.py", self.text.replace('.', "/")));
-        }
-        // These look up a bare name in `PATH`.
-        let takes_it = takes_files(self.before) && !matches!(self.before, "." | "source");
-        (is_name && takes_it).then(|| self.text.to_owned())
-    }
-
-    /// Returns whether the word may name a file here that is run. Words after other programs are their data.
-    fn may_be_run(&self) -> bool {
-        takes_files(self.before) || self.is_first && self.may_be_here()
-    }
-}
-
-/// Returns the words of a command that may name files.
-pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
-    let (mut before, mut is_first, mut is_value, mut is_module) = ("", true, false, false);
-    text.split_inclusive(is_separator).filter_map(move |piece| {
-        let text = piece.trim_end_matches(is_separator);
-        let word = Word { text, before, is_first, is_module };
-        if !text.is_empty() {
-            let is_option = text.starts_with('-');
-            // The next word is itself a command.
-            let takes_text = is_option && !text.starts_with("--") && text.ends_with('c');
-            let is_number = text.starts_with(|c: char| c.is_ascii_digit());
-            let leads_in = LEAD_IN.contains(&last_part(text)) || takes_text;
-            let sets = std::mem::replace(&mut is_value, piece.ends_with('=')) || is_value;
-            is_first = leads_in || is_first && (is_option || is_number || sets);
-            if !is_option || takes_text || text == "-m" {
-                is_module = text == "-m" && takes_files(before);
-                before = text;
-            }
-        }
-        match piece.chars().next_back() {
-            Some('\n' | ';' | '|' | '&' | '(' | ')' | '`') => (before, is_first, is_value) = ("", true, false),
-            // A file that is read or written.
-            Some('<' | '>') => (before, is_first) = ("", false),
-            _ => {}
-        }
-        Some(word).filter(|word| !word.text.is_empty())
-    })
-}
-
-fn is_separator(c: char) -> bool {
-    c.is_whitespace() || "'\";|&()!<>=`${}".contains(c)
-}
-
-/// Returns whether a program runs a file named after it.
-fn takes_files(program: &str) -> bool {
-    let name = last_part(program);
-    TAKE_FILES.contains(&name) || TAKE_FILES.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
-}
-
-fn last_part(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Returns whether a program is a shell script, which it is unless its extension or first line says otherwise.
@@ -310,33 +197,6 @@ fn is_of_a_shell(file: &Path, text: &str) -> bool {
     }
 }
 
-/// Replaces `$NAME` and `${NAME}` by spaces, so that what follows a variable is looked up in the known directories.
-/// Joins continued lines.
-pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
-    if !text.contains('$') && !text.contains("\\\n") {
-        return text.into();
-    }
-    let (mut out, mut chars) = (String::with_capacity(text.len()), text.chars().peekable());
-    while let Some(c) = chars.next() {
-        if c == '\\' && chars.next_if_eq(&'\n').is_some() {
-            out.push(' ');
-            continue;
-        }
-        if c != '$' {
-            out.push(c);
-            continue;
-        }
-        out.push(' ');
-        if chars.next_if_eq(&'{').is_some() {
-            // `${NAME:-tools/x}` contains another word.
-            while chars.next_if(|c| c.is_alphanumeric() || "_:-".contains(*c)).is_some() {}
-        } else {
-            while chars.next_if(|c| c.is_alphanumeric() || *c == '_').is_some() {}
-        }
-    }
-    out.into()
-}
-
 /// Returns whether a program runs a directory named after it.
 fn runs_directories(program: &str) -> bool {
     let name = last_part(program);
@@ -344,7 +204,7 @@ fn runs_directories(program: &str) -> bool {
 }
 
 /// Returns whether a word looks like the name of a program, whether it exists or not.
-fn is_named_as_one(word: &str) -> bool {
+pub(super) fn is_named_as_one(word: &str) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|ending| ending.to_str());
     let is_plain = !word.contains(['*', '?', '[', '\\', ':', '%', ',']);

@@ -12,6 +12,8 @@ mod attributes;
 mod bound;
 mod bounds;
 mod classify;
+#[cfg(unix)]
+mod command_files;
 mod command_fuzz;
 mod commands;
 mod composite;
@@ -39,6 +41,8 @@ mod permissions;
 #[cfg(target_os = "linux")]
 mod portable;
 mod processes;
+#[cfg(unix)]
+mod programs;
 mod protected;
 mod random;
 mod reads;

@@ -54,6 +54,13 @@ pub enum CommandReason {
         /// The file.
         path: VPath,
     },
+    /// A rule for files may or may not cover a file that the shell opens.
+    UnclearFile {
+        /// Pattern of the rule.
+        pattern: String,
+        /// The file, as far as it is known.
+        file: String,
+    },
     /// The shell opens a file that no rule covers.
     Opens {
         /// The file, as far as it is known.
@@ -87,6 +94,9 @@ impl fmt::Display for CommandReason {
                 )
             }
             Self::File { pattern, path } => write!(f, "the rule `{pattern}` is about {path}, which the shell opens"),
+            Self::UnclearFile { pattern, file } => {
+                write!(f, "the rule `{pattern}` may be about `{file}`, which the shell opens")
+            }
             Self::Opens { file } => write!(f, "the shell writes to `{file}`, and no rule is about that"),
             Self::NotUnderstood(why) => f.write_str(why),
             Self::NoRule { command } => write!(f, "no rule is about `{command}`"),

@@ -119,9 +119,14 @@ fn of(name: &str, is_standard: bool, args: &[Word]) -> Use {
         _ if is_standard && inert => Use::None,
         Some(before) => Use::Texts(before),
         None if options::are_known(name) || values::are_known(name) => Use::Texts(args.len()),
-        None if matches!(name, "cp" | "ln" | "mv" | "install") => Use::Names,
+        None if gives_names(name) => Use::Names,
         None => Use::Unknown,
     }
+}
+
+/// Returns whether a program of this name gives a file another name, or copies it.
+pub(super) fn gives_names(name: &str) -> bool {
+    matches!(name, "cp" | "ln" | "mv" | "install" | "dd")
 }
 
 /// Records the arguments of a program that may be a command to it.
@@ -131,7 +136,7 @@ pub(super) fn add_mentions(simple: &mut Simple, name: &str, is_standard: bool) {
     match of(name, is_standard, args) {
         Use::None => {
             simple.inert = true;
-            simple.kept |= sets_variables(name);
+            simple.kept |= sets_variables(name) || writes_its_input(name, args);
             return;
         }
         Use::Texts(before) => {
@@ -184,6 +189,32 @@ pub(super) fn printed(simple: &mut Simple) {
     simple.mentions = found;
 }
 
+/// Records all arguments of a program that runs nothing, since what it prints may be run.
+pub(super) fn all(simple: &mut Simple) {
+    let args = simple.words.iter().skip(1).filter_map(Word::known).collect::<Vec<_>>().join(" ");
+    let mut found: Vec<_> = words(&args).chain(words(&args.replace(['/', '+', '%', '='], " "))).collect();
+    // A copy of a program may be called with any arguments.
+    if simple.words.first().and_then(Word::known).is_some_and(|name| !matches!(name, "echo" | "printf")) {
+        found.iter_mut().for_each(|words| words.push(Word::Computed(None)));
+    }
+    found.extend(simple.texts.iter().flat_map(|text| words(text)));
+    simple.mentions.extend(found);
+}
+
+/// Records the values of variables that a command sets for those that follow.
+pub(super) fn values(simple: &mut Simple) {
+    if simple.words.is_empty() {
+        let values = simple.assignments.iter().filter_map(|(_, value)| value.known());
+        let found: Vec<_> = values.flat_map(words).collect();
+        simple.mentions.extend(found);
+    }
+}
+
+/// Returns whether a program writes its input to files that it names.
+pub(super) fn writes_its_input(name: &str, args: &[Word]) -> bool {
+    name == "git" && options::sub_command(name, args) == Some("apply")
+}
+
 /// Returns whether the arguments of a program of this name are assignments.
 pub(super) fn sets_variables(name: &str) -> bool {
     matches!(name, "export" | "readonly" | "declare" | "typeset" | "local")
@@ -222,6 +253,8 @@ fn split(text: &str) -> Vec<Word> {
             '\\' => {}
             // A URL scheme is not the name of a program.
             ':' if rest.as_str().starts_with("//") => word.push(c),
+            // Added lines of a patch begin with it.
+            '+' if word.is_empty() => {}
             c if is_of_word(c) => word.push(c),
             _ if word.is_empty() => {}
             _ => words.push(Word::Known(std::mem::take(&mut word))),

@@ -9,8 +9,10 @@
 //! `python` does. That is what the [sandbox](crate::sandbox) is for.
 
 mod decision;
+mod directory;
 mod filters;
 mod mentions;
+mod opened;
 mod options;
 mod pattern;
 mod program;
@@ -20,15 +22,16 @@ mod shells;
 mod values;
 mod word;
 mod wrappers;
+mod written;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::decision::{CommandDecision, CommandReason};
+use self::opened::{Opened, opened_file};
 use self::pattern::{CommandPattern, Match, is_private};
 use self::script::{Redirection, Script, Simple};
 use self::word::{Word, quoted};
 use super::{AccessMode, Operation, Permissions};
-use crate::VPath;
 
 /// A rule for commands, such as `git push *` or `cargo *`.
 ///
@@ -199,7 +202,7 @@ impl CommandRules {
         for simple in &script.commands {
             consider(self.simple(simple));
             for redirection in &simple.redirections {
-                consider(self.redirection(redirection, files, script.moves));
+                consider(self.redirection(redirection, files));
             }
         }
         let doubt = script.doubts.first().filter(|_| !self.is_empty());
@@ -250,28 +253,32 @@ impl CommandRules {
         mentioned.filter(|mentioned| severity(mentioned.mode) >= severity(rest.mode)).unwrap_or(rest)
     }
 
-    /// Judges a file that the shell opens: by the rules for files if one matches; otherwise, writing is subject to
-    /// `otherwise`.
-    fn redirection(&self, redirection: &Redirection, files: &Permissions, moved: bool) -> CommandDecision {
+    /// Judges a file that the shell opens: by the rules for files if one matches, or asks if one may; otherwise, writing
+    /// is subject to `otherwise`.
+    fn redirection(&self, redirection: &Redirection, files: &Permissions) -> CommandDecision {
         let allowed = CommandDecision::allowed(None);
         if is_stream(&redirection.to) {
             return allowed;
         }
-        let relative = redirection.to.known().filter(|text| !moved && !text.starts_with('/'));
-        if let Some(path) = relative.and_then(|text| VPath::try_from(text.to_owned()).ok()) {
-            let operation = if redirection.writes { Operation::Write } else { Operation::Read };
-            let decision = files.decide(operation, &path);
-            if let Some(pattern) = decision.pattern {
+        let operation = if redirection.writes { Operation::Write } else { Operation::Read };
+        let opens = CommandReason::Opens { file: redirection.to.shown() };
+        let opened = CommandDecision { mode: self.otherwise, reason: opens };
+        let otherwise = if redirection.writes { opened } else { allowed };
+        match opened_file(redirection, operation, files) {
+            Opened::Free => otherwise,
+            Opened::Decided { mode, pattern, path } => {
                 let reason = CommandReason::File { pattern: pattern.to_owned(), path };
                 // The file is read-only for commands, whatever a person decides about this one.
-                let mode = if decision.mode == AccessMode::Ask { AccessMode::Deny } else { decision.mode };
-                return CommandDecision { mode, reason };
+                let mode = if mode == AccessMode::Ask { AccessMode::Deny } else { mode };
+                CommandDecision { mode, reason }
+            }
+            // Without rules for commands, nobody is asked about one.
+            Opened::Unclear(_) if otherwise.mode == AccessMode::Deny || self.is_empty() => otherwise,
+            Opened::Unclear(pattern) => {
+                let reason = CommandReason::UnclearFile { pattern: pattern.to_owned(), file: redirection.to.shown() };
+                CommandDecision { mode: AccessMode::Ask, reason }
             }
         }
-        if !redirection.writes {
-            return allowed;
-        }
-        CommandDecision { mode: self.otherwise, reason: CommandReason::Opens { file: redirection.to.shown() } }
     }
 }
 

@@ -18,6 +18,7 @@ const VALUED: [(&str, &[&str]); 8] = [
             "--super-prefix",
             "--config-env",
             "--attr-source",
+            "--shallow-file",
         ],
     ),
     ("cargo", &["-C", "-Z", "--config", "--color", "--explain"]),
@@ -34,6 +35,9 @@ const VALUED: [(&str, &[&str]); 8] = [
     ("rm", &[]),
     ("gh", &["-R", "--repo"]),
 ];
+
+/// Programs with more options that take the next word as their value than are listed.
+const MORE_VALUED: [&str; 4] = ["docker", "podman", "kubectl", "npm"];
 
 /// Short and long forms of the same option.
 const SAME: [(&str, char, char, &str); 8] = [
@@ -143,7 +147,8 @@ impl<'a> Operands<'a> {
                             words.push((value, true));
                         }
                     }
-                    maybe_value = valued.is_none() && !option.contains('=');
+                    let is_open = valued.is_none() || MORE_VALUED.contains(&program);
+                    maybe_value = is_open && !takes_next && !option.contains('=');
                     continue;
                 }
                 None => words.push((arg, maybe_value)),

@@ -3,6 +3,7 @@
 //! The commands they run are searched for rather than parsed: a denied or asked-about command is found at any word
 //! where it may begin. Allowing rules treat these programs like any other.
 
+use super::directory::Directories;
 use super::script::{Doubt, Script, Simple};
 use super::shells;
 use super::values;
@@ -106,7 +107,10 @@ const RUNNERS: [(&[&str], &[&str]); 7] = [
         &[],
     ),
     (&["uv", "poetry", "pipenv", "conda", "mamba", "micromamba", "hatch", "pdm", "rye", "coverage"], &["run"]),
-    (&["npm", "pnpm", "yarn", "bun", "bundle", "direnv", "mise", "rbenv", "pyenv", "asdf"], &["exec", "x", "dlx"]),
+    (
+        &["npm", "pnpm", "yarn", "bun", "bundle", "direnv", "mise", "rbenv", "pyenv", "asdf"],
+        &["exec", "x", "dlx", "explore"],
+    ),
     (&["docker", "podman", "kubectl", "nerdctl", "ip", "flatpak", "snap"], &["exec", "run"]),
     (&["nix", "nix-shell", "guix"], &["--command", "-c", "--run", "--"]),
     (&["git"], &["run", "foreach"]),
@@ -117,7 +121,7 @@ const RUNNERS: [(&[&str], &[&str]); 7] = [
 const PLUMBING: [(&str, &str); 3] = [("send-pack", "push"), ("http-push", "push"), ("fetch-pack", "fetch")];
 
 /// Variables whose values programs run.
-const RUN_VALUES: [&str; 16] = [
+const RUN_VALUES: [&str; 17] = [
     "BASH_ENV",
     "ENV",
     "PS0",
@@ -128,6 +132,7 @@ const RUN_VALUES: [&str; 16] = [
     "VISUAL",
     "PAGER",
     "MANPAGER",
+    "MANOPT",
     "BROWSER",
     "GIT_SSH",
     "LESSOPEN",
@@ -139,6 +144,9 @@ const RUN_VALUES: [&str; 16] = [
 /// Adds the commands in the values of variables, as far as they are known.
 pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usize) {
     for (name, value) in set {
+        if name == "CDPATH" {
+            script.place = Directories::UNKNOWN;
+        }
         let runs = RUN_VALUES.contains(&name.as_str())
             || ["_COMMAND", "_EDITOR", "_PAGER", "_ASKPASS", "_RSH"].iter().any(|end| name.ends_with(end))
             || name.starts_with("GIT_CONFIG")
@@ -173,6 +181,14 @@ pub(super) fn add_commands(script: &mut Script, name: &str, args: &[Word], depth
             guess(script, ["git", same].map(|word| Word::Known(word.to_owned())).into_iter().chain(behind).collect());
         }
     }
+    // These have git run a subcommand that follows, perhaps behind options.
+    let leads = |arg: &Word| matches!(arg.known(), Some("for-each-repo" | "subtree"));
+    if let Some(at) = args.iter().position(leads).filter(|_| name == "git") {
+        for from in (at + 1..args.len()).take(MAX_BEGINNINGS) {
+            let behind = args.get(from..).unwrap_or_default().iter().cloned();
+            guess(script, std::iter::once(Word::Known("git".to_owned())).chain(behind).collect());
+        }
+    }
     values::add_commands(script, name, args, depth);
     if let Some(before) = before_command(name, args) {
         begins(script, args.get(before..).unwrap_or_default(), depth);
@@ -181,6 +197,10 @@ pub(super) fn add_commands(script: &mut Script, name: &str, args: &[Word], depth
 
 fn is_mark(marks: &[&str], word: &Word) -> bool {
     word.known().is_some_and(|text| marks.contains(&text.split_once('=').map_or(text, |(option, _)| option)))
+}
+
+fn has_letter(word: &Word, letters: [char; 2]) -> bool {
+    word.known().is_some_and(|text| !text.starts_with("--") && text.starts_with('-') && text.contains(letters))
 }
 
 /// Returns how many leading arguments such a program does not take for commands; `None` if it is not such a program.
@@ -193,7 +213,8 @@ pub(super) fn before_command(name: &str, args: &[Word]) -> Option<usize> {
     if marks.is_empty() {
         return Some(0);
     }
-    Some(args.iter().position(|arg| is_mark(marks, arg)).unwrap_or(args.len()))
+    let begins = |arg: &Word| is_mark(marks, arg) || (marks.contains(&"-x") && has_letter(arg, ['x', 'X']));
+    Some(args.iter().position(begins).unwrap_or(args.len()))
 }
 
 /// A command may begin at any word, and any word may contain one.

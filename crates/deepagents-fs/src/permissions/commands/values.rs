@@ -14,7 +14,7 @@ struct Values {
     letters: &'static str,
 }
 
-const VALUES: [Values; 9] = [
+const VALUES: [Values; 11] = [
     Values {
         names: &["git"],
         options: &[
@@ -55,6 +55,12 @@ const VALUES: [Values; 9] = [
     Values { names: &["man"], options: &["--pager", "--html"], letters: "PH" },
     Values { names: &["ssh", "scp", "sftp", "slogin"], options: &["-S", "-D"], letters: "o" },
     Values { names: &["rg"], options: &["--pre", "--hostname-bin"], letters: "" },
+    Values { names: &["fd", "fdfind"], options: &[], letters: "xX" },
+    Values {
+        names: &["npm", "pnpm"],
+        options: &["--script-shell", "--shell", "--editor", "--viewer", "--browser", "--git"],
+        letters: "",
+    },
     Values { names: &["zip"], options: &["-TT", "--unzip-command"], letters: "" },
 ];
 
@@ -127,6 +133,9 @@ pub(super) fn setting(script: &mut Script, text: &str, depth: usize) {
 /// Returns whether an argument configures what git runs in a way that its text does not show.
 fn sets(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    ["--config-env", "alias.", "include.path", "includeif."].iter().any(|begins| text.starts_with(begins))
-        || text.contains("ext::")
+    if matches!(text.as_str(), "help.autocorrect=0" | "help.autocorrect=never") {
+        return false;
+    }
+    let begins = ["--config-env", "alias.", "include.path", "includeif.", "help.autocorrect"];
+    begins.iter().any(|begins| text.starts_with(*begins)) || text.contains("ext::")
 }

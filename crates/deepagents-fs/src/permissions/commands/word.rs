@@ -51,7 +51,11 @@ pub(super) enum Inner<'a> {
 ///
 /// Syntax that shells read differently (`$'…'`, `{a,b}`) counts as computed, as does everything that depends on files,
 /// variables or the home directory. Anything that might run something unseen is a doubt.
-pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), Doubt>) -> Result<Word, Doubt> {
+pub(super) fn read(
+    word: &Node,
+    known: &dyn Fn(&str) -> Option<String>,
+    inner: &mut dyn FnMut(Inner<'_>) -> Result<(), Doubt>,
+) -> Result<Word, Doubt> {
     let NodeKind::Word { parts, value, .. } = &word.kind else { return Err(Doubt::NotRead) };
     // In backquotes, backslashes have another meaning, and the parser leaves them in place.
     let escapes = value.contains('`') && value.contains('\\');
@@ -73,6 +77,12 @@ pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), D
             NodeKind::ProcessSubstitution { command, .. } => {
                 inner(Inner::Node(command))?;
                 reader.compute(false);
+            }
+            NodeKind::ParamExpansion { param, op: None, .. }
+                if known(param).is_some_and(|value| is_one_word(&value)) =>
+            {
+                reader.begun = true;
+                reader.text.extend(known(param));
             }
             NodeKind::ParamExpansion { param, op, arg } => {
                 parameter(param, op.as_deref(), arg.as_deref())?;
@@ -115,6 +125,11 @@ fn parameter(name: &str, operation: Option<&str>, argument: Option<&str>) -> Res
     } else {
         Err(Doubt::Expansion)
     }
+}
+
+/// Returns whether an expansion to this text is one word that is not expanded further, in quotes or not.
+fn is_one_word(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || "-_./+,:@%=".contains(c))
 }
 
 /// Returns whether a text can be the name of a variable.

@@ -13,7 +13,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::programs::{Search, Word, beginning, is_program, without_variables, words};
+use super::programs::{Search, beginning, is_program};
+use super::words::{Word, without_variables, words};
 use setting::{Kind, Setting, settings};
 pub(crate) use user::UserGit;
 use user::expanded;

@@ -4,16 +4,20 @@
 //! text, so anything that `dash`, `bash` and `ash` read differently is not interpreted; it is a [`Doubt`].
 
 mod parts;
+mod place;
 mod simple;
+mod values;
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use rable::{ListOperator, Node, NodeKind, PipeSep};
 
-use super::mentions;
+use super::directory::Directories;
 use super::word::{self, Inner, Word, is_name};
+use super::{mentions, written};
 pub(super) use parts::{Document, Doubt, Redirection, Simple};
+use values::Values;
 
 /// Maximum length of a text in bytes. Longer texts contain data.
 const MAX_SCRIPT_BYTES: usize = 64 << 10;
@@ -38,6 +42,14 @@ pub(super) struct Script {
     pub(super) compound: bool,
     /// Whether it changes its directory, so that relative paths are unknown.
     pub(super) moves: bool,
+    /// Where it is after what has been read.
+    pub(super) place: Directories,
+    /// Commands that are in functions, which may be called in any directory.
+    bodies: Vec<Range<usize>>,
+    /// Variables that it has set.
+    values: Values,
+    /// Number of constructs around the current command in which it may not be run, or be run more than once.
+    branches: usize,
     /// Delimiters of here-documents.
     ends: BTreeSet<String>,
 }
@@ -55,6 +67,8 @@ impl Script {
                 let mut script = Self::default();
                 script.text(text, 0);
                 script.propagate_kept();
+                written::judge(&mut script);
+                script.lose_bodies();
                 script
             });
             // The thread could not be started, or it panicked.
@@ -70,9 +84,11 @@ impl Script {
             Ok(nodes) => {
                 self.compound |= nodes.len() > 1;
                 for node in &nodes {
+                    let before = self.place.clone();
                     if let Err(doubt) = self.node(node, depth) {
                         self.doubts.push(doubt);
                     }
+                    self.place.or(&before);
                 }
                 if !self.ends.is_empty() && text.lines().any(|line| almost_ends(line, &self.ends)) {
                     self.doubts.push(Doubt::NotRead);
@@ -95,6 +111,14 @@ impl Script {
 
     /// Records that files and variables written by some commands may be run by others.
     fn propagate_kept(&mut self) {
+        // Behind `exec > file`, everything is written to the file.
+        let opens = |simple: &Simple| {
+            simple.writes_a_file() && matches!(simple.words.as_slice(), [program] if program.known() == Some("exec"))
+        };
+        if let Some(at) = self.commands.iter().position(opens) {
+            self.commands.iter_mut().skip(at).for_each(|simple| simple.kept = true);
+            self.joined(at);
+        }
         if self.has_live(0) {
             self.commands.iter_mut().filter(|simple| simple.inert && simple.kept).for_each(mentions::printed);
         }
@@ -111,21 +135,33 @@ impl Script {
                 // Not every shell has `|&`.
                 let doubt = separators.contains(&PipeSep::PipeBoth).then_some(Doubt::NotRead);
                 let mut parts = Vec::new();
+                let (first, start) = (self.commands.len(), self.place.clone());
+                let mut reached = start.clone();
                 for node in commands {
                     let from = self.commands.len();
-                    self.try_node(node, depth);
+                    self.place = start.clone();
+                    self.apart(commands.len() > 1, |script| script.try_node(node, depth));
+                    reached.or(&self.place);
                     parts.push((from, self.commands.len()));
                 }
-                let mut live = false;
+                // In some shells, the last part runs in the shell itself.
+                self.place = reached;
+                let (mut live, mut kept) = (false, false);
                 for (from, to) in parts.into_iter().rev() {
                     if live {
                         self.mention_printed(from, to);
                     }
-                    live |= self.commands.get(from..to).unwrap_or_default().iter().any(Simple::is_live);
+                    let part = self.commands.get_mut(from..to).unwrap_or_default();
+                    part.iter_mut().for_each(|simple| simple.kept |= kept);
+                    kept |= part.iter().any(|simple| simple.writes_a_file() || simple.kept);
+                    live |= part.iter().any(Simple::is_live);
                 }
+                self.joined(first);
                 doubt.map_or(Ok(()), Err)
             }
             NodeKind::List { items } => {
+                // The directories that the list up to here may have ended in.
+                let (mut reached, mut before) = (self.place.clone(), ListOperator::Semi);
                 for item in items {
                     debug_assert!(matches!(
                         item.operator,
@@ -133,21 +169,30 @@ impl Script {
                             ListOperator::And | ListOperator::Or | ListOperator::Semi | ListOperator::Background
                         )
                     ));
-                    self.try_node(&item.command, depth);
+                    let may_be_skipped = matches!(before, ListOperator::And | ListOperator::Or);
+                    let is_apart = may_be_skipped || item.operator == Some(ListOperator::Background);
+                    self.apart(is_apart, |script| script.try_node(&item.command, depth));
+                    // Behind `&&` it has succeeded, unless it was skipped by `||`.
+                    if item.operator != Some(ListOperator::And) || before == ListOperator::Or {
+                        self.place.or(&reached);
+                    }
+                    reached.or(&self.place);
+                    before = item.operator.unwrap_or(ListOperator::Semi);
                 }
                 Ok(())
             }
-            NodeKind::If { condition, then_body, else_body, redirects } => self.compound_command(
-                [&**condition, then_body].into_iter().chain(else_body.as_deref()),
-                redirects,
-                depth,
-            ),
+            NodeKind::If { condition, then_body, else_body, redirects } => {
+                let parts = [&**condition, then_body].into_iter().chain(else_body.as_deref());
+                self.compound_command(parts, redirects, false, depth)
+            }
             NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
-                self.compound_command([&**condition, body], redirects, depth)
+                self.compound_command([&**condition, body], redirects, true, depth)
             }
             NodeKind::For { var, words, body, redirects } => {
-                let from = self.commands.len();
-                self.try_node(body, depth);
+                let (from, start) = (self.commands.len(), self.place.clone());
+                self.values.forget(var);
+                self.parts([&**body], true, depth);
+                let after = std::mem::replace(&mut self.place, start);
                 let mut values = Vec::new();
                 for word in words.iter().flatten() {
                     values.push(self.word(word, depth)?);
@@ -157,13 +202,15 @@ impl Script {
                     values.push(Word::Computed(None));
                 }
                 self.assigned(values.into_iter().map(|value| (var.clone(), value)), depth);
-                self.redirects(redirects, from, depth)
+                let read = self.redirects(redirects, from, depth);
+                self.place = after;
+                read
             }
             NodeKind::Case { word, patterns, redirects } => {
-                let from = self.commands.len();
-                for body in patterns.iter().filter_map(|pattern| pattern.body.as_ref()) {
-                    self.try_node(body, depth);
-                }
+                let (from, start) = (self.commands.len(), self.place.clone());
+                let bodies = patterns.iter().filter_map(|pattern| pattern.body.as_ref());
+                self.parts(bodies, false, depth);
+                let after = std::mem::replace(&mut self.place, start);
                 self.word(word, depth)?;
                 for pattern in patterns.iter().flat_map(|pattern| &pattern.patterns) {
                     self.word(pattern, depth)?;
@@ -171,17 +218,29 @@ impl Script {
                 if patterns.iter().any(|pattern| pattern.terminator.contains('&')) {
                     return Err(Doubt::NotRead);
                 }
-                self.redirects(redirects, from, depth)
+                let read = self.redirects(redirects, from, depth);
+                self.place = after;
+                read
             }
             NodeKind::Function { body, name } if is_name(name) => {
                 if mentions::may_be_inert(name) || super::wrappers::is_known(name) {
                     self.hides = Some(Doubt::Renames);
                 }
-                self.node(body, depth)
+                let (from, place) = (self.commands.len(), self.place.clone());
+                let read = self.apart(true, |script| script.node(body, depth));
+                self.bodies.push(from..self.commands.len());
+                if self.place != place {
+                    self.place = Directories::UNKNOWN;
+                }
+                read
             }
-            NodeKind::Subshell { body, redirects } | NodeKind::BraceGroup { body, redirects } => {
-                self.compound_command([&**body], redirects, depth)
+            NodeKind::Subshell { body, redirects } => {
+                let place = self.place.clone();
+                let read = self.compound_command([&**body], redirects, false, depth);
+                self.place = place;
+                read
             }
+            NodeKind::BraceGroup { body, redirects } => self.compound_command([&**body], redirects, false, depth),
             NodeKind::Negation { pipeline } | NodeKind::Time { pipeline, .. } => self.node(pipeline, depth),
             NodeKind::Empty | NodeKind::Comment { .. } => Ok(()),
             // The rest exists only in bash: `[[`, `((`, `select`, `coproc`, arrays.
@@ -194,11 +253,15 @@ impl Script {
         &mut self,
         parts: impl IntoIterator<Item = &'a Node>,
         redirects: &[Node],
+        repeats: bool,
         depth: usize,
     ) -> Result<(), Doubt> {
-        let from = self.commands.len();
-        parts.into_iter().for_each(|node| self.try_node(node, depth));
-        self.redirects(redirects, from, depth)
+        let (from, start) = (self.commands.len(), self.place.clone());
+        self.parts(parts, repeats, depth);
+        let after = std::mem::replace(&mut self.place, start);
+        let read = self.redirects(redirects, from, depth);
+        self.place = after;
+        read
     }
 
     fn try_node(&mut self, node: &Node, depth: usize) {
@@ -209,15 +272,23 @@ impl Script {
 
     /// Reads a word, and adds what its substitutions run.
     fn word(&mut self, node: &Node, depth: usize) -> Result<Word, Doubt> {
-        word::read(node, &mut |inner| {
+        self.word_with(node, depth, &|_| None)
+    }
+
+    /// Reads a word in which some variables are known.
+    fn word_with(&mut self, node: &Node, depth: usize, value: &dyn Fn(&str) -> Option<String>) -> Result<Word, Doubt> {
+        word::read(node, value, &mut |inner| {
             self.compound = true;
-            match inner {
-                Inner::Node(node) => self.node(node, depth),
+            let place = self.place.clone();
+            let read = self.apart(true, |script| match inner {
+                Inner::Node(node) => script.node(node, depth),
                 Inner::Text(text) => {
-                    self.text(text, depth + 1);
+                    script.text(text, depth + 1);
                     Ok(())
                 }
-            }
+            });
+            self.place = place;
+            read
         })
     }
 }

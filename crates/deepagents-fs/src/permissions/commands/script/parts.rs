@@ -1,5 +1,8 @@
 //! The parts of a parsed script, and reasons it cannot be parsed.
 
+use std::collections::BTreeSet;
+
+use crate::permissions::commands::directory::Directories;
 use crate::permissions::commands::is_stream;
 use crate::permissions::commands::word::Word;
 
@@ -26,6 +29,8 @@ pub(in crate::permissions::commands) enum Doubt {
     Settings,
     #[error("it gives the name of a standard command to a function")]
     Renames,
+    #[error("it runs a file whose text it puts together from pieces")]
+    Assembled,
 }
 
 /// Input of a command.
@@ -61,6 +66,10 @@ pub(in crate::permissions::commands) struct Simple {
     pub(in crate::permissions::commands) kept: bool,
     /// Words from its text that may be commands to it.
     pub(in crate::permissions::commands) mentions: Vec<Vec<Word>>,
+    /// The ends of its computed words, as far as they are written.
+    pub(in crate::permissions::commands) tails: Vec<String>,
+    /// The same number for commands whose output may go to the same place.
+    pub(in crate::permissions::commands) flow: usize,
 }
 
 /// A file opened for a command.
@@ -68,6 +77,17 @@ pub(in crate::permissions::commands) struct Simple {
 pub(in crate::permissions::commands) struct Redirection {
     pub(in crate::permissions::commands) writes: bool,
     pub(in crate::permissions::commands) to: Word,
+    /// Where a relative path starts.
+    pub(in crate::permissions::commands) from: Directories,
+    /// The end of a computed path, as far as it is written there.
+    pub(in crate::permissions::commands) tail: String,
+}
+
+impl Redirection {
+    /// Returns the paths it may stand for; `None` if they are unknown.
+    pub(in crate::permissions::commands) fn paths(&self) -> Option<BTreeSet<String>> {
+        self.from.joined(self.to.known()?)
+    }
 }
 
 impl Simple {

@@ -21,14 +21,21 @@ impl Script {
         let from = self.commands.len();
         self.variables(&mut simple, assignments, &mut doubt, depth);
         let computed = self.words(&mut simple, words, &mut doubt, depth);
+        simple.tails = computed.iter().map(|word| plain_end(word)).filter(|end| !end.is_empty()).collect();
+        self.values.take(&simple, self.is_straight(depth));
         let document = self.files(&mut simple, redirects, &mut doubt, depth);
-        simple.kept = simple.writes_a_file();
+        simple.kept = simple.writes_a_file() || redirects.iter().any(is_to_descriptor);
         let listed = self.commands.len();
         wrappers::list(self, simple, document, depth);
         if let Some(live) = self.commands.iter_mut().skip(listed).find(|simple| simple.is_live()) {
-            live.mentions.extend(computed.into_iter().flat_map(mentions::words));
+            let copies = live.words.first().and_then(Word::known).is_some_and(mentions::gives_names);
+            let mut found: Vec<_> = computed.into_iter().flat_map(mentions::words).collect();
+            // A copy may be called with any arguments.
+            found.iter_mut().filter(|_| copies).for_each(|words| words.push(Word::Computed(None)));
+            live.mentions.extend(found);
             self.mention_printed(from, listed);
         }
+        self.joined(from);
         doubt.map_or(Ok(()), Err)
     }
 
@@ -127,6 +134,7 @@ impl Script {
         set: impl IntoIterator<Item = (String, Word)>,
         depth: usize,
     ) {
+        let set = set.into_iter().inspect(|(name, _)| self.values.forget(name)).collect::<Vec<_>>();
         let assignments: Vec<_> = set.into_iter().filter(|(name, _)| !is_private(name)).collect();
         if !assignments.is_empty() {
             wrappers::list(self, Simple { assignments, ..Simple::default() }, Document::None, depth);
@@ -147,6 +155,7 @@ impl Script {
         }
         if self.commands.iter().skip(to).any(Simple::writes_a_file) {
             self.commands.get_mut(from..to).unwrap_or_default().iter_mut().for_each(|simple| simple.kept = true);
+            self.joined(from);
         }
         read
     }
@@ -155,12 +164,17 @@ impl Script {
     fn redirect(&mut self, node: &Node, depth: usize) -> Result<Option<Redirection>, Doubt> {
         let NodeKind::Redirect { op, target, varfd: None, .. } = &node.kind else { return Err(Doubt::NotRead) };
         let to = match &target.kind {
-            NodeKind::Word { .. } => self.word(target, depth)?,
+            NodeKind::Word { .. } => {
+                let values = self.values.clone();
+                self.word_with(target, depth, &|name| values.get(name))?
+            }
             _ => return Err(Doubt::NotRead),
         };
+        let from = self.place.clone();
+        let tail = if let NodeKind::Word { value, .. } = &target.kind { plain_end(value) } else { String::new() };
         match op.as_str() {
-            ">" | ">>" | ">|" | "<>" => Ok(Some(Redirection { writes: true, to })),
-            "<" => Ok(Some(Redirection { writes: false, to })),
+            ">" | ">>" | ">|" | "<>" => Ok(Some(Redirection { writes: true, to, from, tail })),
+            "<" => Ok(Some(Redirection { writes: false, to, from, tail })),
             "<<<" | ">&-" | "<&-" => Ok(None),
             // After `>&`, bash takes a name for a file.
             ">&" | "<&" => match to.known() {
@@ -170,6 +184,26 @@ impl Script {
             _ => Err(Doubt::NotRead),
         }
     }
+}
+
+/// Returns whether a redirection is to a descriptor that a file may be open at.
+fn is_to_descriptor(redirect: &Node) -> bool {
+    match &redirect.kind {
+        NodeKind::Redirect { op, target, .. } if op == ">&" => {
+            !matches!(&target.kind, NodeKind::Word { value, .. } if matches!(value.as_str(), "0" | "1" | "2" | "-"))
+        }
+        _ => false,
+    }
+}
+
+/// Returns the end of a word's source text that has no special characters.
+fn plain_end(word: &str) -> String {
+    let word = word.trim_end_matches(['"', '\'']);
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    let end = word.rsplit(|c| !is_plain(c)).next().unwrap_or_default();
+    let is_variable = word.strip_suffix(end).is_some_and(|before| before.ends_with('$'));
+    // The name of a variable is not part of the path.
+    if is_variable { end.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_') } else { end }.to_owned()
 }
 
 /// Returns whether a redirection affects only output, so that the input is unchanged.

@@ -3,6 +3,7 @@
 mod find;
 mod table;
 
+use super::directory::Directories;
 use super::pattern::{base_name, is_private};
 use super::script::{Document, Doubt, MAX_WRAPPERS, Script, Simple};
 use super::word::Word;
@@ -20,7 +21,14 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
         return script.commands.push(simple);
     };
     // `command cd` changes the shell's directory too.
-    script.moves |= program.known().is_none_or(|name| matches!(name, "cd" | "pushd" | "popd" | "chdir"));
+    let moves = program.known().is_none_or(|name| matches!(name, "cd" | "pushd" | "popd" | "chdir"));
+    if moves {
+        script.moves = true;
+        match program.known() {
+            Some("cd" | "chdir") => script.place.enter(simple.words.get(1..).unwrap_or_default()),
+            _ => script.place = Directories::UNKNOWN,
+        }
+    }
     let Some(path) = program.known().filter(|name| !name.is_empty() && !name.starts_with('-')) else {
         script.doubts.push(Doubt::Program);
         return script.commands.push(simple);
@@ -67,6 +75,11 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
                 }
                 _ => script.doubts.push(Doubt::Input),
             }
+        }
+        // It runs the programs in a directory.
+        None if name == "run-parts" => {
+            script.doubts.push(Doubt::Input);
+            lists = false;
         }
         None if name == "find" => {
             found(script, &args, depth);
@@ -145,7 +158,10 @@ fn inside(
             script.doubts.push(Doubt::Input);
         }
     }
+    // It may be in another process.
+    let before = script.place.clone();
     list(script, inner, document, depth + 1);
+    script.place.or(&before);
 }
 
 /// Returns the variable that a word sets and its value.
