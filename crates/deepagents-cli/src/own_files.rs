@@ -24,8 +24,19 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
     if named.is_some() {
         return Ok(());
     }
+    match too_much(Path::new(".")) {
+        Some((root, what)) => bail!(WrongUsage::new(format!(
+            "{} is {what}, and the agent could use all of it: change to a project, or name a directory with --root",
+            root.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the real path and a description of a directory that holds far more than a project.
+pub(crate) fn too_much(directory: &Path) -> Option<(PathBuf, &'static str)> {
     let here = |path: &Path| path.canonicalize().ok();
-    let Some(root) = here(Path::new(".")) else { return Ok(()) };
+    let root = here(directory)?;
     let home = home().and_then(|home| here(&home));
     let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
     let temporary: Vec<PathBuf> = temporary.iter().filter_map(|path| here(path)).collect();
@@ -35,12 +46,9 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
         Some(home) if home.starts_with(&root) && !is_scratch => "a directory above your home directory",
         _ if root.parent().is_none() => "the root of the file system",
         _ if temporary.contains(&root) => "a directory for temporary files",
-        _ => return Ok(()),
+        _ => return None,
     };
-    bail!(WrongUsage::new(format!(
-        "{} is {what}, and the agent could use all of it: change to a project, or name a directory with --root",
-        root.display()
-    )))
+    Some((root, what))
 }
 
 /// Returns the user's home directory, even if the environment does not name it.
@@ -103,6 +111,18 @@ impl OwnFiles {
             }
         }
         Ok(Self { inside, host })
+    }
+
+    /// Adds further files that the agent must not see.
+    pub(crate) fn and(mut self, root: &Path, files: &[PathBuf]) -> Result<Self> {
+        let Ok(root) = root.canonicalize() else { return Ok(self) };
+        for file in files.iter().filter_map(|file| real(file)) {
+            if let Some(below) = file.strip_prefix(&root).ok().and_then(Path::to_str) {
+                self.inside.push(VPath::parse(&format!("/{below}"))?);
+            }
+            self.host.push(file);
+        }
+        Ok(self)
     }
 
     /// Returns the paths inside the root, as workspace paths.

@@ -8,7 +8,7 @@ use deepagents::fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPl
 
 use crate::config::{Config, Flags};
 use crate::model_choice::env;
-use crate::own_files::home;
+use crate::own_files::{home, real};
 use crate::{hooks, mcp};
 
 /// Settings that hold commands, which run outside the sandbox.
@@ -22,17 +22,21 @@ const STARTED: [&str; 18] = [
     "uvx", "ruby", "perl", "deno",
 ];
 
-/// Returns the standard protected places, and the programs in the directory that are run: by MCP servers, including
+/// Returns the standard protected places, the files that steer the agent (`steering`), and the programs in the directory that are run: by MCP servers, including
 /// those of a file that was named, by hooks, by commands in the user's settings, and by name if `PATH` leads into the
 /// directory.
-pub(crate) fn places(root: &Path, named: Option<&Path>) -> ProtectedPlaces {
+pub(crate) fn places(root: &Path, named: Option<&Path>, steering: &[PathBuf]) -> ProtectedPlaces {
     let Ok(root) = root.canonicalize() else { return ProtectedPlaces::default() };
     let settings = of_settings(&root);
     let by_settings = settings.iter().flat_map(|command| programs_of(command, &root, &root, home().as_deref()));
     let run = mcp::programs_run(&root, named).into_iter().chain(hooks::programs_run(&root)).chain(by_settings);
     let commands =
         mcp::commands_run(&root, named).into_iter().chain(hooks::commands_run(&root)).chain(settings.clone());
-    let run: BTreeSet<VPath> = run.chain(on_path(&root, &commands.collect::<Vec<_>>())).collect();
+    let steering = steering.iter().filter_map(|file| {
+        let below = real(file)?.strip_prefix(&root).ok()?.to_str()?.to_owned();
+        VPath::parse(&format!("/{below}")).ok()
+    });
+    let run: BTreeSet<VPath> = run.chain(on_path(&root, &commands.collect::<Vec<_>>())).chain(steering).collect();
     let asked = run.into_iter().map(|path| ProtectedPlace { place: Place::At(path), mode: AccessMode::Ask });
     ProtectedPlaces::new(ProtectedPlaces::default().iter().cloned().chain(asked))
 }

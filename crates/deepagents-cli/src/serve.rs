@@ -35,6 +35,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let listen = args.listen.or(project.settings.server.listen);
     let listen = listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 8123)));
     let access = Access::read(args, &project.settings)?;
+    Access::remark_readable(args, &project.settings);
     if !listen.ip().is_loopback() && !access.asks() {
         bail!(WrongUsage::new(format!(
             "anyone who can reach {listen} could do everything; say who may call with --tokens FILE, or listen on an address of this \
@@ -53,7 +54,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let Storage { journal, store, file: database, artifacts } = storage;
     let shared = Shared { journal, database, artifacts, tracing, runtime: handle };
     let hosting = Arc::new(Hosting { shared, store, servers: Mutex::default() });
-    let built = hosting.build(&project)?;
+    let built = hosting.build(args, &project)?;
     let names = watch::names(&built);
     let server = access.apply(hosting.with_agents(built)?)?;
     let served = runtime.block_on(async {
@@ -120,10 +121,11 @@ struct Hosting {
 }
 
 impl Hosting {
-    fn build(&self, project: &Project) -> Result<Vec<Built>> {
+    fn build(&self, args: &ServeArgs, project: &Project) -> Result<Vec<Built>> {
+        let hidden = project.own_files(args);
         let built = project.agents.iter().map(|plan| {
             // The program prints only the outermost error when it ends, so put the causes into it.
-            build(plan, &self.shared).map_err(|error| {
+            build(plan, &self.shared, &hidden).map_err(|error| {
                 let text = match project.agents.len() {
                     1 => format!("the agent cannot be served: {error:#}"),
                     _ => format!("agent `{}` cannot be served: {error:#}", plan.name),

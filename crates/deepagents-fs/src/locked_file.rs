@@ -48,11 +48,11 @@ impl FileLock {
     }
 }
 
-/// Replaces the content of a file atomically. An existing file keeps its mode; a new one gets 0600, and directories
+/// Replaces the content of a file atomically and durably: it is the new one also after a loss of power. An existing file keeps its mode; a new one gets 0600, and directories
 /// created for it 0700. If the path is a symbolic link, this replaces its target and keeps the link.
 ///
 /// # Errors
-/// Returns an error if the file cannot be written; it is unchanged then.
+/// Returns an error if the file cannot be written; it is unchanged then, unless only its directory could not be stored.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     put(file, bytes, mode_of(file))
 }
@@ -80,7 +80,31 @@ fn put(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
         // Removing it may fail for the same reason as the write.
         let _ = fs::remove_file(&new);
     }
-    written
+    written?;
+    sync_directory(directory)
+}
+
+/// Stores a directory's entries on the disk, so that a renamed file is found there after a loss of power. File systems
+/// that cannot do that for directories are not an error.
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    let open = File::open(directory);
+    match open.and_then(|open| open.sync_all()) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Returns the path to write: what symbolic links lead to, even if it does not exist yet.

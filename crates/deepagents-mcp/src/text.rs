@@ -23,6 +23,42 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
+/// Maximum number of combining marks per letter in a text that is decided about; more would cover the text around it.
+const MAX_MARKS: usize = 2;
+
+/// Returns a text in which every character can be seen, for a person who decides about it: what has no glyph of its own,
+/// looks like a blank or reorders others is escaped. Line breaks stay.
+pub(crate) fn exact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = MAX_MARKS;
+    for c in text.chars() {
+        if is_mark(c) && marks < MAX_MARKS {
+            marks += 1;
+            out.push(c);
+            continue;
+        }
+        let is_shown = c == '\n' || c == ' ' || c.is_ascii_graphic() || !c.is_ascii() && !is_mark(c) && has_glyph(c);
+        marks = if is_shown && c.is_alphanumeric() { 0 } else { MAX_MARKS };
+        if is_shown { out.push(c) } else { out.extend(c.escape_unicode()) }
+    }
+    out
+}
+
+/// Whether a character has a glyph of its own that is not a blank.
+fn has_glyph(c: char) -> bool {
+    let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
+    let is_selector = matches!(c, '\u{34f}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}')
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
+    // `escape_debug` escapes control, format, separator, unassigned and private-use characters.
+    !is_blank && !is_selector && c.escape_debug().len() == 1
+}
+
+/// Whether a character is a combining mark: `escape_debug` escapes one at the beginning of a text, but not after a letter.
+fn is_mark(c: char) -> bool {
+    let after_letter: String = ['a', c].iter().collect();
+    !c.is_ascii() && c.escape_debug().len() > 1 && after_letter.escape_debug().count() == 2
+}
+
 /// Cleans the description of a tool and cuts it to [`MAX_DESCRIPTION_CHARS`].
 pub(crate) fn description(text: &str) -> String {
     cut(visible(text).trim(), MAX_DESCRIPTION_CHARS)
@@ -41,21 +77,51 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Replaces the middle of a text longer than `most` characters with the number of characters left out.
-pub(crate) fn ends(text: &str, most: usize) -> String {
-    let missing = text.chars().count().saturating_sub(most);
-    if missing == 0 {
-        return text.to_owned();
+/// Minimum length in bytes of secrets that are replaced even within a word. A shorter one may be part of any word.
+pub(crate) const MIN_SECRET_BYTES: usize = 8;
+
+/// Minimum length in bytes of the beginning of a secret that is replaced where a text was cut.
+const MIN_BEGINNING_BYTES: usize = 4;
+
+/// Replaces secrets in a text that a person will see, also where the text was cut within one.
+pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
+    let secrets = || secrets.iter().filter(|secret| !secret.is_empty());
+    let whole = secrets().fold(text.to_owned(), |text, secret| hide(secret, &text));
+    let mut pieces: Vec<String> = whole.split('…').map(str::to_owned).collect();
+    let cut = pieces.len() - 1;
+    for piece in pieces.iter_mut().take(cut) {
+        if let Some(kept) = secrets().find_map(|secret| without_beginning(secret, piece)).map(str::len) {
+            piece.truncate(kept);
+            piece.push_str("***");
+        }
     }
-    let half = most / 2;
-    let beginning: String = text.chars().take(half).collect();
-    let end: String = text.chars().skip(half + missing).collect();
-    format!("{beginning}\n\n[… {missing} characters are not shown here …]\n\n{end}")
+    pieces.join("…")
 }
 
-/// Replaces secrets in a text that a person will see.
-pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
-    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+/// Returns a text without the beginning of a secret at its end, if it ends with one.
+fn without_beginning<'a>(secret: &str, text: &'a str) -> Option<&'a str> {
+    let beginnings = secret.char_indices().rev().filter_map(|(end, _)| secret.get(..end));
+    beginnings
+        .take_while(|beginning| beginning.len() >= MIN_BEGINNING_BYTES)
+        .find_map(|beginning| text.strip_suffix(beginning))
+}
+
+fn hide(secret: &str, text: &str) -> String {
+    if secret.len() >= MIN_SECRET_BYTES || !text.contains(secret) {
+        return text.replace(secret, "***");
+    }
+    let is_in_word =
+        |edge: Option<char>, beside: Option<char>| [edge, beside].iter().all(|c| c.is_some_and(char::is_alphanumeric));
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(secret) {
+        out.push_str(before);
+        let is_part = is_in_word(secret.chars().next(), out.chars().next_back())
+            || is_in_word(secret.chars().next_back(), after.chars().next());
+        out.push_str(if is_part { secret } else { "***" });
+        rest = after;
+    }
+    out + rest
 }
 
 /// Returns the first `bytes` bytes of a text's SHA-256 as hex digits.
@@ -94,13 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_shortened_to_both_ends() {
-        assert_eq!(ends("größe", 5), "größe");
-        assert_eq!(ends("größere", 4), "gr\n\n[… 3 characters are not shown here …]\n\nre");
+    fn a_text_to_decide_about_hides_nothing_and_keeps_letters_of_all_scripts() {
+        assert_eq!(
+            exact("touch safe\u{200b}\u{202e}\u{e0041}\u{2066}.txt"),
+            "touch safe\\u{200b}\\u{202e}\\u{e0041}\\u{2066}.txt"
+        );
+        assert_eq!(exact("a\r\x1b[2J\u{9b}\u{7f}\tb\nc"), "a\\u{d}\\u{1b}[2J\\u{9b}\\u{7f}\\u{9}b\nc");
+        assert_eq!(exact("a\u{a0}b\u{2003}c\u{3164}d\u{fe0f}"), "a\\u{a0}b\\u{2003}c\\u{3164}d\\u{fe0f}");
+        for text in ["Grüße, 世界 — «да» \\ \" '", "e\u{301}", "हिन्दी", "a\u{304}\u{301}"] {
+            assert_eq!(exact(text), text);
+        }
+        assert_eq!(exact("a\u{301}\u{301}\u{301} /\u{338}"), "a\u{301}\u{301}\\u{301} /\\u{338}");
     }
 
     #[test]
     fn secrets_are_redacted() {
         assert_eq!(redact("bad token tok-123", &["tok-123".to_owned()]), "bad token ***");
+        assert_eq!(redact("a1 la1a (a1) a1a", &["a1".to_owned()]), "*** la1a (***) a1a");
+        assert_eq!(redact("x/?a=1&b", &["?a=1".to_owned()]), "x/***&b");
+        assert_eq!(redact("atok-12345b", &["tok-12345".to_owned()]), "a***b");
+        assert_eq!(redact("x tok-1… (tok-12345) to…", &["tok-12345".to_owned()]), "x ***… (***) to…");
     }
 }

@@ -23,7 +23,9 @@ pub(crate) struct Guard {
 impl Guard {
     /// Whether a host name belongs to this machine or is configured.
     pub(crate) fn knows(&self, host: &str) -> bool {
-        matches!(host, "localhost" | "127.0.0.1" | "[::1]") || self.hosts.iter().any(|known| known == host)
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        matches!(&*host, "localhost" | "127.0.0.1" | "[::1]")
+            || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(&host))
     }
 
     /// Whether pages of an origin may call the server.
@@ -31,17 +33,30 @@ impl Guard {
         if self.origins.iter().any(|known| known == "*" || known.trim_end_matches('/') == origin) {
             return true;
         }
-        origin.parse::<Uri>().is_ok_and(|origin| origin.host().is_some_and(|host| self.knows(host)))
+        host_name(origin).is_some_and(|host| self.knows(&host))
     }
 
     fn accepts(&self, headers: &HeaderMap, uri: &Uri) -> bool {
-        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let host = match text(HOST) {
-            Some(host) => format!("http://{host}").parse::<Uri>().ok().and_then(|host| host.host().map(str::to_owned)),
-            None => uri.host().map(str::to_owned),
+        // A header that is there twice, or is no text, is no header of a browser.
+        let text = |name: HeaderName| {
+            let mut values = headers.get_all(name).iter();
+            let first = values.next().map(|value| value.to_str().ok().filter(|_| values.next().is_none()));
+            first.map(Option::unwrap_or_default)
         };
-        host.is_none_or(|host| self.knows(&host)) && text(ORIGIN).is_none_or(|origin| self.takes_origin(origin))
+        let host = match text(HOST) {
+            Some(host) => host_name(&format!("http://{host}")).unwrap_or_default(),
+            None => uri.host().unwrap_or_default().to_owned(),
+        };
+        let is_known = self.knows(&host) || (host.is_empty() && headers.get(HOST).is_none());
+        is_known && text(ORIGIN).is_none_or(|origin| self.takes_origin(origin))
     }
+}
+
+/// Returns the host of an address, unless the address also names a user.
+fn host_name(address: &str) -> Option<String> {
+    let address = address.parse::<Uri>().ok()?;
+    let authority = address.authority()?;
+    (!authority.as_str().contains('@')).then(|| authority.host().to_owned())
 }
 
 /// Rejects requests from pages of other origins and requests for unknown host names (DNS rebinding). A browser sends

@@ -172,6 +172,12 @@ impl AgentArgs {
         Self { root: Some(root.to_owned()), ..Self::default() }
     }
 
+    /// Returns the files named in the options that say what the agent is told, may do and can call.
+    pub(crate) fn steering_files(&self) -> Vec<PathBuf> {
+        let system = self.system.as_deref().and_then(|system| system.strip_prefix('@')).map(PathBuf::from);
+        [self.mcp.mcp_config.clone(), self.rules.clone(), system].into_iter().flatten().collect()
+    }
+
     /// Returns the directory that the agent works in.
     pub(crate) fn directory(&self) -> &Path {
         self.root.as_deref().unwrap_or(Path::new("."))

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::project::{JwtSection, LimitsSection, ProjectFile};
 use crate::args::ServeArgs;
 use crate::exit::WrongUsage;
 use crate::model_choice::env;
+use crate::output;
 
 /// Access settings of the command line and the file, read before anything starts.
 pub(super) struct Access {
@@ -54,6 +55,26 @@ impl Access {
         // Report a bad configuration now.
         access.issuer.as_ref().map(issued).transpose()?;
         Ok(access)
+    }
+
+    /// Returns the files of the settings, which hold secrets or what callers did.
+    pub(super) fn files(args: &ServeArgs, settings: &ProjectFile) -> Vec<PathBuf> {
+        let (server, auth) = (&settings.server, &settings.auth);
+        let given = [&args.tokens, &args.audit, &args.tls_cert, &args.tls_key];
+        let described = [&auth.tokens, &server.audit, &server.tls_cert, &server.tls_key];
+        given.into_iter().chain(described).flatten().cloned().collect()
+    }
+
+    /// Remarks on files with secrets that other users of this machine can read.
+    pub(super) fn remark_readable(args: &ServeArgs, settings: &ProjectFile) {
+        let tokens = args.tokens.as_ref().or(settings.auth.tokens.as_ref());
+        let key = args.tls_key.as_ref().or(settings.server.tls_key.as_ref());
+        for file in tokens.into_iter().chain(key).filter(|file| is_readable_by_others(file)) {
+            output::remark(&format!(
+                "{} holds secrets, and other users of this machine can read it; chmod 600 changes that",
+                file.display()
+            ));
+        }
     }
 
     /// Whether callers must authenticate.
@@ -139,6 +160,19 @@ fn tokens(file: &Path) -> Result<StaticTokens> {
         bail!(WrongUsage::new(format!("{} lists no tokens", file.display())));
     }
     Ok(tokens)
+}
+
+fn is_readable_by_others(file: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(file).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        false
+    }
 }
 
 fn append(file: &Path) -> Result<File> {

@@ -43,8 +43,8 @@ pub(super) struct Built {
     pub(super) servers: Option<Servers>,
 }
 
-/// Builds an agent. Blocks on files and servers, so do not call it from a task of the runtime.
-pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
+/// Builds an agent that sees none of the `hidden` files. Blocks on files and servers, so do not call it from a task of the runtime.
+pub(super) fn build(plan: &AgentPlan, shared: &Shared, hidden: &[PathBuf]) -> Result<Built> {
     let options = &config::completed(&plan.options)?;
     let mut shape = agent::Shape::from_args(options)?;
     if let Some(rules) = &plan.rules {
@@ -63,6 +63,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
         own_files::check_root(options.root.as_deref())?;
         let files = agent::open(options, None)?;
         let own = OwnFiles::inside(options.directory(), shared.database.as_deref(), None)?;
+        let own = own.and(options.directory(), hidden)?;
         let surroundings = shared.runtime.block_on(shape.enter(options, files, &own, undecided))?;
         let hooks = shared.runtime.block_on(surroundings.hooks(options))?;
         let builder = hooks.into_iter().fold(shape.builder(model), DeepAgentBuilder::hooks);

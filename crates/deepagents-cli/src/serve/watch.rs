@@ -55,7 +55,7 @@ pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: Runni
 fn rebuild(args: &ServeArgs, hosting: &Hosting) -> Result<(Server, String, Vec<PathBuf>)> {
     let project = Project::read(args)?;
     hosting.save_consents();
-    let built = hosting.build(&project)?;
+    let built = hosting.build(args, &project)?;
     // Again for tools that runs on the old servers saw meanwhile.
     hosting.save_consents();
     let names = names(&built);

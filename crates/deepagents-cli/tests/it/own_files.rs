@@ -137,3 +137,36 @@ fn no_agent_works_in_the_programs_own_directory() {
     let refused = finish(run(&own, &server.address).env("HOME", dir.path()).args(["--no-save", "Go"]));
     assert!(refused.one_message().contains("belongs to this program"), "{refused:?}");
 }
+
+#[test]
+fn files_on_the_command_line_that_steer_a_run_are_not_changed_in_passing() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("project");
+    fs::create_dir(&root).unwrap();
+    let files = [("mcp.json", "{\"mcpServers\": {}}"), ("rules.json", "[]"), ("prompt.md", "You work.")];
+    let write = |file: &str| Reply::Call("write_file", json!({"file_path": format!("/{file}"), "content": "mine"}));
+    let edit = Reply::Call("edit_file", json!({"file_path": "/prompt.md", "old_string": "You", "new_string": "We"}));
+    let remove = Reply::Call("delete", json!({"file_path": "/rules.json"}));
+    let shell = "for f in mcp.json rules.json prompt.md; do echo x > $f; rm $f; done; true";
+    let server = Server::start([
+        write("mcp.json"),
+        write("rules.json"),
+        edit,
+        remove,
+        Reply::Call("execute", json!({"command": shell})),
+        write("other.json"),
+        done(),
+    ]);
+    for (file, text) in files {
+        fs::write(root.join(file), text).unwrap();
+    }
+    let mut command = run(&root, &server.address);
+    command.current_dir(&root).env("HOME", dir.path()).args(["--no-save", "--execute", "--approve", "auto"]);
+    command.args(["--mcp-config", "mcp.json", "--rules", "rules.json", "--system", "@prompt.md", "Go"]);
+    let finished = finish(&mut command);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    for (file, text) in files {
+        assert_eq!(fs::read_to_string(root.join(file)).ok().as_deref(), Some(text), "{file}: {:?}", results(&server));
+    }
+    assert_eq!(fs::read_to_string(root.join("other.json")).unwrap(), "mine");
+}

@@ -303,3 +303,65 @@ fn a_browser_conversation_continues_in_the_terminal_with_its_model_and_mode() {
     assert!(!place.path().join("a.txt").exists());
     assert_eq!(place.model.requests().pop().unwrap().body["model"], "test-model");
 }
+
+#[test]
+fn no_served_agent_sees_or_changes_what_defines_it_or_holds_the_servers_secrets() {
+    let place = Place::obeying();
+    let tokens = "ada aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n";
+    place.write("tokens", tokens);
+    place.write("mcp.json", "{\"mcpServers\": {}}");
+    place.write("prompt.md", "You are the one.");
+    place.write("plain.txt", "plain");
+    let settings = "approve = \"auto\"\nmcp_config = \"mcp.json\"\nsystem_prompt_file = \"prompt.md\"\n\
+                    [auth]\ntokens = \"tokens\"\n[server]\naudit = \"audit.jsonl\"\n";
+    place.describe(settings);
+    let serving = place.serve_project();
+    let token = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    let call = |name: &str, arguments: &Value| {
+        let input = json!({"messages": [{"role": "user", "content": format!("call {name} {arguments}")}]});
+        let (_, values) = serving.ask("POST", "/runs/wait", token, &json!({"assistant_id": "one", "input": input}));
+        values["messages"][2]["content"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(call("read_file", &json!({"file_path": "/plain.txt"})).contains("plain"));
+    let before = fs::read_to_string(place.path().join("deepagents.toml")).unwrap();
+    for file in ["deepagents.toml", "tokens", "mcp.json", "prompt.md", "audit.jsonl"] {
+        let path = format!("/{file}");
+        let read = call("read_file", &json!({"file_path": path}));
+        assert!(read.contains("denied") || read.contains("not found"), "{file}: {read}");
+        call("write_file", &json!({"file_path": path, "content": "[agents.one]"}));
+        call("delete", &json!({"file_path": path}));
+    }
+    assert!(!call("grep", &json!({"pattern": "a{32}"})).contains("tokens"));
+    assert_eq!(fs::read_to_string(place.path().join("deepagents.toml")).unwrap(), before);
+    assert_eq!(fs::read_to_string(place.path().join("tokens")).unwrap(), tokens);
+    assert!(fs::read_to_string(place.path().join("audit.jsonl")).unwrap().lines().count() > 10);
+}
+
+#[test]
+fn a_project_file_in_the_home_directory_does_not_make_all_of_it_the_root() {
+    let place = Place::new();
+    place.describe("");
+    let mut command = place.command();
+    let refused: crate::program::Finished = finish(command.env("HOME", place.path()).arg(place.path()));
+    let message = refused.one_message();
+    assert!(message.contains("is your home directory") && message.contains("set `root`"), "{message}");
+}
+
+#[test]
+fn secrets_that_other_users_can_read_are_pointed_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.describe("");
+    place.write("tokens", "ada aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n");
+    let tokens = place.path().join("tokens");
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o644)).unwrap();
+    let remarks = |place: &Place| {
+        let mut command = place.command();
+        // A database that cannot be opened ends it after the settings were read.
+        command.args(["--db", "/dev/null/threads.db", "--tokens"]).arg(&tokens).arg(place.path());
+        finish(&mut command).err
+    };
+    assert!(remarks(&place).contains("chmod 600"));
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!remarks(&place).contains("chmod 600"));
+}

@@ -130,6 +130,12 @@ impl ToolContext {
         format!("{}:{}", self.context.shared.run.keys(), self.call.id)
     }
 
+    /// Returns `true` if the call was made with [`Agent::call_tool`](crate::agent::Agent::call_tool). Its caller gets the
+    /// questions that it asks, so a person can be asked even without a thread.
+    pub fn is_direct(&self) -> bool {
+        self.call.id.path.as_slice() != self.path()
+    }
+
     /// Asks a person. The first time, this returns an error to propagate with `?`, and the run waits. Once there is an
     /// answer, the call is repeated from its beginning, and this returns the decision.
     ///

@@ -9,7 +9,7 @@ use rmcp::transport::auth::{AuthError, AuthorizationManager};
 use rmcp::transport::streamable_http_client::InsufficientScopeError;
 
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
-use super::grant::Grant;
+use super::shared_grant::Grant;
 use super::store::TokenFile;
 use super::{LoginError, scopes_of};
 use crate::http::Failure;
@@ -105,7 +105,7 @@ impl Tokens {
             answer => return answer,
         };
         let other = match &refusal {
-            Failure::InsufficientScope(wanted) => self.widened(wanted).await?,
+            Failure::InsufficientScope(wanted) => self.widened(&access.token, wanted).await?,
             _ => self.renewed(&access.token).await?,
         };
         match other {
@@ -136,13 +136,13 @@ impl Tokens {
                 let now = login.access(login.manager.get_access_token().await)?;
                 Ok(now.filter(|now| now.token != sent))
             }
-            Self::Grant(grant) => Ok(Some(grant.renew(&[]).await?)),
+            Self::Grant(grant) => Ok(Some(grant.replaced(sent, &[]).await?)),
         }
     }
 
     /// Requests a token with more scopes. Returns `None` if a person must log in; the scopes are then stored for the
     /// next login.
-    async fn widened(&self, wanted: &InsufficientScopeError) -> Result<Option<Access>, AuthError> {
+    async fn widened(&self, sent: &str, wanted: &InsufficientScopeError) -> Result<Option<Access>, AuthError> {
         let scopes = scopes_of(wanted.required_scope.as_deref().unwrap_or_default());
         match self {
             Self::Login(login) => {
@@ -151,7 +151,7 @@ impl Tokens {
                 Ok(None)
             }
             Self::Grant(_) if scopes.is_empty() => Ok(None),
-            Self::Grant(grant) => Ok(Some(grant.renew(&scopes).await?)),
+            Self::Grant(grant) => Ok(Some(grant.replaced(sent, &scopes).await?)),
         }
     }
 }

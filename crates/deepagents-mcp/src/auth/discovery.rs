@@ -49,6 +49,7 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
         match resolved {
             Ok(resolution) if resolution.source.is_discovered() || problems.is_empty() => {
                 let metadata = resolution.metadata;
+                check_endpoints(&metadata)?;
                 manager.set_metadata(metadata.clone());
                 return Ok(Issuer { manager, metadata, resource: seen.resource.unwrap_or(base) });
             }
@@ -65,6 +66,18 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
                 return Err(LoginError::Refused(text::line(&words.join("; "), 400)));
             }
         }
+    }
+}
+
+/// Returns an error if secrets would be sent unencrypted: codes and tokens, and those of a client that registers.
+fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), LoginError> {
+    let mut endpoints = std::iter::once(&metadata.token_endpoint).chain(&metadata.registration_endpoint);
+    match endpoints.find(|endpoint| !crate::http::is_safe(endpoint)) {
+        Some(endpoint) => {
+            let words = format!("the token issuer is at {endpoint}, to which secrets would be sent unencrypted");
+            Err(LoginError::Refused(text::line(&words, 400)))
+        }
+        None => Ok(()),
     }
 }
 

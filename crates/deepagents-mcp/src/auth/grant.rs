@@ -1,6 +1,6 @@
 //! Tokens without a person's login: for a client itself, for a workload, or through a company's identity provider.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -20,12 +20,11 @@ use super::jwt::SigningKey;
 use super::{LoginError, merged};
 use crate::config::{ClientProof, HttpConfig, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
 use crate::http::Clients;
-use crate::sync::lock;
 use crate::text;
 
 /// Timeout for token requests.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long before its expiry a token is renewed.
+/// How long before its expiry a token is renewed, unless its lifetime is shorter than ten times that.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum size of a file with a key or assertion, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -36,19 +35,25 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Obtains tokens for a server.
-pub(crate) struct Grant {
+/// Requests tokens for a server.
+pub(super) struct GrantSource {
     server: HttpConfig,
     config: OAuthConfig,
     http: Clients,
-    issued: Mutex<Option<Issued>>,
 }
 
 /// An issued token.
-struct Issued {
-    access: Access,
+pub(super) struct Issued {
+    pub(super) access: Access,
     until: Option<Instant>,
-    scopes: Vec<String>,
+    pub(super) scopes: Vec<String>,
+}
+
+impl Issued {
+    /// Whether the token has not expired.
+    pub(super) fn is_valid(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
 }
 
 /// A token response.
@@ -63,33 +68,13 @@ struct Answer {
 /// The parameters of a token request.
 type Params<'a> = Vec<(&'a str, String)>;
 
-impl Grant {
+impl GrantSource {
     pub(super) fn new(server: &HttpConfig, config: &OAuthConfig, http: Clients) -> Self {
-        Self { server: server.clone(), config: config.clone(), http, issued: Mutex::default() }
+        Self { server: server.clone(), config: config.clone(), http }
     }
 
-    /// Returns the current token if it is still valid, otherwise a new one.
-    pub(super) async fn current(&self) -> Result<Access, LoginError> {
-        let is_valid = |issued: &&Issued| issued.until.is_none_or(|until| Instant::now() < until);
-        let known = lock(&self.issued).as_ref().filter(is_valid).map(|issued| issued.access.clone());
-        match known {
-            Some(access) => Ok(access),
-            None => self.renew(&[]).await,
-        }
-    }
-
-    /// Requests a new token that also covers these scopes.
-    pub(super) async fn renew(&self, scopes: &[String]) -> Result<Access, LoginError> {
-        // Kept until there is another token: a request that fails must not lose the scopes.
-        let before = lock(&self.issued).as_ref().map(|issued| issued.scopes.clone());
-        let wanted = merged(before.unwrap_or_default(), scopes);
-        let issued = self.issue(wanted).await?;
-        let access = issued.access.clone();
-        *lock(&self.issued) = Some(issued);
-        Ok(access)
-    }
-
-    async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
+    /// Requests a token that also covers these scopes.
+    pub(super) async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
         let client = LoginClient::new(self.http.clone(), &self.server)?;
         let challenge = client.challenge().await;
         let Issuer { manager, metadata, resource } =
@@ -123,9 +108,8 @@ impl Grant {
         let basic = self.identify(&metadata, &mut params).await?;
         let answer = request(&client, &metadata.token_endpoint, &params, basic).await?;
         // A token whose expiry overflows the clock is used until it is refused.
-        let until = answer.expires_in.and_then(|seconds| {
-            Instant::now().checked_add(Duration::from_secs(seconds).saturating_sub(RENEWAL_MARGIN))
-        });
+        let life = answer.expires_in.map(Duration::from_secs);
+        let until = life.and_then(|life| Instant::now().checked_add(life - RENEWAL_MARGIN.min(life / 10)));
         let dpop = client.dpop().filter(|_| answer.token_type.eq_ignore_ascii_case("dpop")).cloned();
         Ok(Issued { access: Access { token: answer.access_token, dpop }, until, scopes })
     }

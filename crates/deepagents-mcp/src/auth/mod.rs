@@ -15,6 +15,7 @@ mod discovery;
 mod dpop;
 mod grant;
 mod jwt;
+mod shared_grant;
 mod store;
 
 use std::path::Path;
@@ -33,8 +34,8 @@ use callback::Callback;
 use client::LoginClient;
 use discovery::Issuer;
 use dpop::Dpop;
-use grant::Grant;
 use jwt::KeyError;
+use shared_grant::Grant;
 use store::{LoginState, TokenFile};
 
 use crate::config::{ClientProof, HttpConfig, OAuthConfig, OAuthGrant};
@@ -231,7 +232,7 @@ fn merged(mut texts: Vec<String>, more: &[String]) -> Vec<String> {
 /// # Errors
 /// Returns an error if the file cannot be removed.
 pub async fn logout(server: &str, config: &HttpConfig, token_dir: &Path) -> std::io::Result<bool> {
-    TokenFile::new(token_dir, server, &config.url).remove().await
+    TokenFile::new(token_dir, server, &config.url).remove_unlocked().await
 }
 
 /// Whether there are tokens for a server.

@@ -71,16 +71,26 @@ impl TokenFile {
         tokio::fs::try_exists(&self.path).await.unwrap_or(false)
     }
 
-    /// Removes the tokens. Returns whether there were any.
+    /// Removes the tokens. Returns whether there were any. The lock file stays: another process may wait for it, and
+    /// with a second one both would refresh at the same time.
     pub(super) async fn remove(&self) -> io::Result<bool> {
-        // Errors are ignored: these files are useless without the tokens.
+        // Errors are ignored: this file is useless without the tokens.
         let _ = tokio::fs::remove_file(self.state_path()).await;
-        let _ = tokio::fs::remove_file(self.lock_path()).await;
         match tokio::fs::remove_file(&self.path).await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Like [`remove`](Self::remove), after any refresh that is in progress, which would store new tokens.
+    pub(super) async fn remove_unlocked(&self) -> io::Result<bool> {
+        // There is no refresh if nobody has created the lock file yet.
+        let _guard = match self.lock(false).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            locked => Some(locked?),
+        };
+        self.remove().await
     }
 
     async fn read(&self) -> io::Result<Option<StoredCredentials>> {
@@ -94,9 +104,9 @@ impl TokenFile {
 
     /// Acquires the refresh lock, because an issuer accepts each refresh token once. The wait is bounded: a process
     /// that ends releases the lock, and token requests have a timeout.
-    async fn lock(&self) -> io::Result<CredentialRefreshGuard> {
+    async fn lock(&self, create: bool) -> io::Result<CredentialRefreshGuard> {
         let mut options = tokio::fs::OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(self.lock_path()).await?;
+        let file = options.write(true).create(create).truncate(false).mode(0o600).open(self.lock_path()).await?;
         let file = file.into_std().await;
         let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file));
         let file = locked.await.map_err(io::Error::other)??;
@@ -139,7 +149,13 @@ async fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).await?;
         file.write_all(content).await?;
         file.sync_all().await?;
-        tokio::fs::rename(&new, path).await
+        tokio::fs::rename(&new, path).await?;
+        // An issuer accepts a refresh token once, so the new one must outlast a loss of power. Not every file system can
+        // do that for directories.
+        if let Ok(folder) = tokio::fs::File::open(folder).await {
+            let _ = folder.sync_all().await;
+        }
+        Ok(())
     }
     .await;
     if written.is_err() {
@@ -184,7 +200,7 @@ impl CredentialStore for TokenFile {
         'life: 'async_trait,
         Self: 'async_trait,
     {
-        Box::pin(async move { self.lock().await.map(Some).map_err(|error| failed(&error)) })
+        Box::pin(async move { self.lock(true).await.map(Some).map_err(|error| failed(&error)) })
     }
 }
 

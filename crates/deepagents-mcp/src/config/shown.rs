@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{HttpConfig, OAuthConfig, ServerConfig, StdioConfig, TransportConfig};
-use crate::text::redact;
+use crate::text::{MIN_SECRET_BYTES, redact};
 
 impl ServerConfig {
     /// Returns the values to redact: those of its headers, environment and inserted variables, and the secrets in its
@@ -19,16 +19,27 @@ impl ServerConfig {
                 http.headers.values().chain(http.oauth.iter().flat_map(OAuthConfig::secrets)).collect()
             }
         };
+        let short: Vec<String> = match &self.transport {
+            TransportConfig::Http(http) => {
+                http.headers.values().filter(|value| is_short_secret(value)).cloned().collect()
+            }
+            TransportConfig::Stdio(_) => Vec::new(),
+        };
         let values = values.into_iter().chain(&self.hidden).chain(&in_address);
-        longest_first(beside_path.into_iter().chain(parts(values)).collect())
+        longest_first(beside_path.into_iter().chain(short).chain(parts(values)).collect())
     }
+}
+
+/// Whether the value of a header may be a secret, although it is short: at least it is not an ordinary word.
+fn is_short_secret(value: &str) -> bool {
+    (4..MIN_SECRET_BYTES).contains(&value.len()) && !value.chars().all(|c| c.is_ascii_lowercase())
 }
 
 /// Returns the parts of secrets to search for.
 fn parts<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
-    // In `Bearer TOKEN`, the token alone is a secret too. Parts under 8 bytes are skipped: they would match everywhere.
+    // In `Bearer TOKEN`, the token alone is a secret too. Shorter parts are skipped: they would match everywhere.
     let parts = values.flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
-    longest_first(parts.filter(|part| part.len() >= 8).map(str::to_owned).collect())
+    longest_first(parts.filter(|part| part.len() >= MIN_SECRET_BYTES).map(str::to_owned).collect())
 }
 
 /// Sorts the longest first, so that a secret which contains another is replaced as a whole.

@@ -185,6 +185,12 @@ impl Connection {
         }
     }
 
+    /// Returns the error for a request that was not sent, as the server ended before it could be.
+    pub(crate) async fn ended_at_start(&self) -> McpError {
+        let reason = format!("it ended as soon as it had started: {}", self.ended().await);
+        McpError::Connect { server: self.server.clone(), reason, stderr: String::new() }
+    }
+
     /// Describes how the process has ended, if it has.
     async fn ended(&self) -> String {
         let Some(mut ending) = self.ending.clone() else {

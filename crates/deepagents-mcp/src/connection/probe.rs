@@ -89,6 +89,8 @@ pub(super) struct Watched {
     is_program: bool,
     probe: Option<(RequestId, Instant)>,
     given_up: Option<RequestId>,
+    /// The request of the handshake that has no answer yet.
+    handshake: Option<RequestId>,
 }
 
 impl Watched {
@@ -101,7 +103,7 @@ impl Watched {
         is_program: bool,
     ) -> Self {
         let probes = probes && is_program;
-        Self { inner: Box::new(inner), seen, probes, is_program, probe: None, given_up: None }
+        Self { inner: Box::new(inner), seen, probes, is_program, probe: None, given_up: None, handshake: None }
     }
 
     /// Returns the message to pass on, if any.
@@ -145,6 +147,17 @@ impl Watched {
         Some(message)
     }
 
+    /// Whether a message answers something else than the open request of the handshake. The handshake would fail with
+    /// it, although later such answers are ignored; it may be left over from an earlier session.
+    fn is_foreign(&self, message: &ServerJsonRpcMessage) -> bool {
+        let answered = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        answered.zip(self.handshake.as_ref()).is_some_and(|(answered, asked)| answered != asked)
+    }
+
     fn answers_probe(&self, id: Option<&RequestId>) -> bool {
         self.probe.as_ref().is_some_and(|(probe, _)| id.is_none_or(|id| id == probe))
     }
@@ -157,11 +170,13 @@ impl Transport<RoleClient> for Watched {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        if self.probes
-            && let JsonRpcMessage::Request(request) = &message
-            && matches!(request.request, ClientRequest::DiscoverRequest(_))
-        {
-            self.probe = Some((request.id.clone(), Instant::now() + PROBE_TIMEOUT));
+        if let JsonRpcMessage::Request(request) = &message {
+            let discovers = matches!(request.request, ClientRequest::DiscoverRequest(_));
+            if self.probes && discovers {
+                self.probe = Some((request.id.clone(), Instant::now() + PROBE_TIMEOUT));
+            }
+            let begins = discovers || matches!(request.request, ClientRequest::InitializeRequest(_));
+            self.handshake = begins.then(|| request.id.clone());
         }
         self.inner.send(message)
     }
@@ -179,7 +194,7 @@ impl Transport<RoleClient> for Watched {
                     }
                 },
             };
-            if let Some(message) = self.passed(message) {
+            if let Some(message) = self.passed(message).filter(|message| !self.is_foreign(message)) {
                 return Some(message);
             }
         }

@@ -13,8 +13,8 @@ use crate::config::Sampling;
 use crate::options::SamplingModel;
 use crate::text;
 
-/// Maximum length of a request shown to a person, in characters.
-const MAX_SHOWN_CHARS: usize = 2_000;
+/// Maximum length of a question to a person, in characters. A longer request is refused, as nobody would review it.
+const MAX_QUESTION_CHARS: usize = 20_000;
 /// Maximum size of a request's text and image data, in bytes.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 /// Error code of a request that a person has rejected, from the MCP specification.
@@ -46,9 +46,14 @@ pub(crate) async fn answer(
 ) -> Result<CreateMessageResult, NoAnswer> {
     let request = request(model, params)?;
     if allowed == Sampling::Ask {
-        let decision = cx
-            .interrupt(question(server, &request), [DecisionKind::Approve, DecisionKind::Reject])
-            .map_err(NoAnswer::Interrupted)?;
+        let question = question(server, &request);
+        if question.chars().count() > MAX_QUESTION_CHARS {
+            let words =
+                format!("a person decides about the request, and is shown at most {MAX_QUESTION_CHARS} characters");
+            return Err(ErrorData::invalid_params(words, None).into());
+        }
+        let decision =
+            cx.interrupt(question, [DecisionKind::Approve, DecisionKind::Reject]).map_err(NoAnswer::Interrupted)?;
         if !matches!(decision, Decision::Approve) {
             let words = "the person does not let you use the model";
             return Err(ErrorData::new(rmcp::model::ErrorCode(USER_REJECTED), words, None).into());
@@ -112,12 +117,16 @@ fn request(model: &SamplingModel, params: &CreateMessageRequestParams) -> Result
     Ok(request)
 }
 
-/// The question for a person: everything that the model would be sent.
+/// The question for a person: everything that the model would be sent, except that pictures are only counted.
 fn question(server: &str, request: &ModelRequest) -> String {
     let system = request.system.iter().map(|block| format!("system: {}", block.text));
-    let said = request.messages.iter().map(|message| message.text());
+    let said = request.messages.iter().map(|message| {
+        let pictures = message.content().iter().filter(|block| matches!(block, Block::Media(_))).count();
+        let pictures = (pictures > 0).then(|| format!("[and {pictures} pictures]"));
+        Some(message.text()).into_iter().chain(pictures).collect::<Vec<_>>().join("\n")
+    });
     let words: Vec<String> = system.chain(said).collect();
-    let shown = text::cut(&text::visible(&words.join("\n")), MAX_SHOWN_CHARS);
+    let shown = text::exact(&words.join("\n"));
     let most = request.settings.max_tokens.unwrap_or_default();
     format!("MCP server {server} wants to ask your model, for an answer of at most {most} tokens:\n{shown}")
 }

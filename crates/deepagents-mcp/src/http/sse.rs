@@ -8,14 +8,14 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use reqwest::Url;
 use rmcp::RoleClient;
-use rmcp::model::ServerJsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::{Failure, Headers, Requests};
@@ -25,6 +25,12 @@ const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for the confirmation that a message was received, with a socket open. It is as long as a call may
 /// take, because some servers confirm a call when it is done.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(3_600);
+/// The same for answers and notices of ours, of which nothing comes back.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many of our answers and notices are sent at a time, and how many may wait for that. A server that asks without
+/// end and confirms nothing must not use up the sockets of this process; answers beyond that are dropped.
+const MAX_SENDING: usize = 16;
+const MAX_UNSENT: usize = 1_024;
 /// Capacity of the channel of error responses.
 const MAX_REFUSALS: usize = 16;
 
@@ -51,6 +57,14 @@ pub(crate) struct SseTransport {
     events: BoxStream<'static, Result<Sse, SseError>>,
     /// JSON-RPC errors that came in the HTTP response to a message.
     refusals: (mpsc::Sender<ServerJsonRpcMessage>, mpsc::Receiver<ServerJsonRpcMessage>),
+    notices: Notices,
+}
+
+/// Limits how many messages other than requests are sent at a time, and wait to be sent.
+#[derive(Clone)]
+struct Notices {
+    sending: Arc<Semaphore>,
+    unsent: Arc<Semaphore>,
 }
 
 impl SseTransport {
@@ -64,7 +78,9 @@ impl SseTransport {
         let said =
             timeout(ENDPOINT_TIMEOUT, endpoint_event(&mut events)).await.ok().flatten().ok_or(OpenError::NoEndpoint)?;
         let endpoint = endpoint(&uri, &said)?;
-        Ok(Self { requests, endpoint, token, headers, events, refusals: mpsc::channel(MAX_REFUSALS) })
+        let notices =
+            Notices { sending: Arc::new(Semaphore::new(MAX_SENDING)), unsent: Arc::new(Semaphore::new(MAX_UNSENT)) };
+        Ok(Self { requests, endpoint, token, headers, events, refusals: mpsc::channel(MAX_REFUSALS), notices })
     }
 }
 
@@ -97,11 +113,20 @@ impl Transport<RoleClient> for SseTransport {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (requests, endpoint, refused) = (self.requests.clone(), self.endpoint.clone(), self.refusals.0.clone());
-        let (token, headers) = (self.token.clone(), self.headers.clone());
+        let (token, headers, notices) = (self.token.clone(), self.headers.clone(), self.notices.clone());
         async move {
+            let is_request = matches!(message, JsonRpcMessage::Request(_));
+            let (_unsent, _sending, limit) = match is_request {
+                true => (None, None, RECEIPT_TIMEOUT),
+                false => {
+                    let Ok(unsent) = notices.unsent.try_acquire_owned() else { return Ok(()) };
+                    // Cannot fail: the semaphore is never closed.
+                    (Some(unsent), notices.sending.acquire_owned().await.ok(), NOTICE_TIMEOUT)
+                }
+            };
             let posted = requests.post_message(endpoint, message, None, token, headers);
             // The result comes on the event stream, whether or not receipt was confirmed.
-            let Ok(posted) = timeout(RECEIPT_TIMEOUT, posted).await else { return Ok(()) };
+            let Ok(posted) = timeout(limit, posted).await else { return Ok(()) };
             match posted {
                 Ok(StreamableHttpPostResponse::Json(refusal, _)) => {
                     // If the connection has ended, nobody receives the error.

@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// Maximum length of a question shown in full, in characters. Of a longer one, the beginning and the end are shown.
-const MAX_SHOWN_CHARS: usize = 20_000;
-/// Maximum length of a question, in characters. A longer one is rejected without asking, as nobody could review it.
-const MAX_QUESTION_CHARS: usize = 200_000;
+/// Maximum length of a question, in characters. A longer one is rejected without asking: nobody would review it, and a
+/// client might show only a part of it.
+const MAX_QUESTION_CHARS: usize = 20_000;
 /// Form field of the decision.
 const FIELD: &str = "decision";
 /// Form field of the reason.
@@ -33,7 +32,7 @@ pub(super) fn form(question: &ActionRequest) -> ElicitRequestParams {
     });
     ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: text::ends(&question_text(question), MAX_SHOWN_CHARS),
+        message: question_text(question),
         // Cannot fail: the schema is constant.
         requested_schema: serde_json::from_value::<ElicitationSchema>(schema)
             .unwrap_or_else(|_| ElicitationSchema::new(Default::default())),
@@ -50,14 +49,17 @@ fn question_text(question: &ActionRequest) -> String {
     if let Some(place) = &question.leads_to {
         words = format!("{words}\n\nThe path leads to {place}");
     }
-    text::visible(&words)
+    text::exact(&words)
 }
 
 /// Rejects a question that is too long to review.
 pub(super) fn too_long(question: &ActionRequest) -> Option<Decision> {
     let length = question_text(question).chars().count();
     let why = || {
-        format!("nobody could be asked: the call is {length} characters long, and {MAX_QUESTION_CHARS} can be shown")
+        format!(
+            "nobody could be asked: the question would be {length} characters long, and a person is shown no more than \
+             {MAX_QUESTION_CHARS}; do it in several smaller calls"
+        )
     };
     (length > MAX_QUESTION_CHARS).then(|| Decision::Reject { message: Some(why()) })
 }
@@ -99,7 +101,8 @@ pub(super) fn decisions(questions: &[ActionRequest], answers: &InputResponses) -
 }
 
 /// Rejects all requests because nobody can be asked.
-pub(super) fn reject_all(questions: &[ActionRequest]) -> Vec<(String, Decision)> {
-    let message = || Some("nobody could be asked: the client has no elicitation".to_owned());
+pub(super) fn reject_all(questions: &[ActionRequest], asks: bool) -> Vec<(String, Decision)> {
+    let why = if asks { "the client has no elicitation" } else { "this server does not ask" };
+    let message = || Some(format!("nobody could be asked: {why}"));
     questions.iter().map(|question| (question.id.clone(), Decision::Reject { message: message() })).collect()
 }

@@ -33,7 +33,7 @@ impl AgentServer {
     ) -> Result<Decisions, ErrorData> {
         let stateless = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         if !self.elicits(context) {
-            return Ok(Decisions::Made(approvals::reject_all(questions)));
+            return Ok(Decisions::Made(approvals::reject_all(questions, self.asks)));
         }
         if stateless && questions.iter().any(|question| approvals::too_long(question).is_none()) {
             return Ok(Decisions::Later);

@@ -58,7 +58,7 @@ impl AgentServer {
                 let open = self.open(&thread).await?;
                 let decisions = match self.elicits(&context) {
                     true => approvals::decisions(&open, &answers),
-                    false => approvals::reject_all(&open),
+                    false => approvals::reject_all(&open, self.asks),
                 };
                 (thread.clone(), answered(&thread, decisions))
             }

@@ -221,8 +221,10 @@ impl Server {
         self.passed_over.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the connection. Connects if there is none.
+    /// Returns the connection. Connects if there is none. A server that ends as soon as it has started is an error, and
+    /// is not started again before the next call.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, McpError> {
+        let mut has_awaited_start = false;
         loop {
             if self.closing.is_cancelled() {
                 return Err(McpError::Closed { server: self.name.clone() });
@@ -231,8 +233,10 @@ impl Server {
             let now = phase.borrow_and_update().clone();
             match now {
                 Phase::Ready(connection) if !connection.is_closed() => return Ok(connection),
+                Phase::Ready(connection) if has_awaited_start => return Err(connection.ended_at_start().await),
                 Phase::Failed(failure) if failure.is_recent() => return Err(failure.error),
                 Phase::Starting(_) => {
+                    has_awaited_start = true;
                     // Cannot fail: `self` owns the sender.
                     let _ = phase.changed().await;
                     if let Phase::Failed(failure) = self.phase() {

@@ -1,6 +1,7 @@
 //! Drains a server's stderr. Keeps its end in memory, and optionally logs it to a file.
 
 use std::collections::VecDeque;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -72,7 +73,11 @@ pub(super) async fn drain(mut stderr: ChildStderr, tail: StderrTail, log: Option
     }
 }
 
+/// Creates a log that only the owner may read: servers print secrets too.
 async fn create(path: PathBuf) -> Option<tokio::fs::File> {
     tokio::fs::create_dir_all(path.parent()?).await.ok()?;
-    tokio::fs::File::create(path).await.ok()
+    let file =
+        tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await.ok()?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).await.ok()?;
+    Some(file)
 }

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use deepagents_mcp::{Entry, EntryError};
+use deepagents_models::scripted::Turn;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
@@ -53,6 +54,31 @@ async fn the_scopes_of_a_token_outlast_a_renewal_that_fails() {
     let asked = issuer.requests("POST /token");
     let scopes: Vec<_> = asked.iter().skip(failed).map(|request| request.param("scope").unwrap()).collect();
     assert_eq!(scopes, ["notes:read notes:write"]);
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_share_a_request_for_a_token() {
+    let issuer = Issuer::start().await;
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    let servers = alone(config);
+    servers.connect().await;
+    assert_eq!(issuer.requests("POST /token").len(), 1);
+    issuer.revoke();
+    let calls = Turn::calls((0..8).map(|_| ("mcp__alpha__write", json!({}))));
+    let (agent, _) = agent(&servers, [calls, Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), vec![written(); 8]);
+    assert_eq!(issuer.requests("POST /token").len(), 2);
+}
+
+#[tokio::test]
+async fn a_token_that_lives_for_half_a_minute_serves_more_than_one_request() {
+    let issuer = Issuer::start().await.with(|wants| wants.expires_in = json!(30));
+    let folder = tempfile::tempdir().unwrap();
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    assert_eq!(called(&config, folder.path()).await, written());
+    assert_eq!(issuer.requests("POST /token").len(), 1);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use deepagents_mcp::{Entry, HttpConfig, McpOptions, McpServers, ServerConfig, TransportConfig, auth};
 use serde_json::{Value, json};
 
-use crate::issuer::{Issuer, comes_back, comes_back_with, connects, decoded};
+use crate::issuer::{Issuer, comes_back, comes_back_with, connects, decoded, ok};
 use crate::script::{agent, one_call, options, results, run};
 
 pub(crate) fn http(config: &ServerConfig) -> HttpConfig {
@@ -78,6 +78,26 @@ async fn a_login_registers_uses_pkce_names_the_resource_and_stores_tokens_privat
     assert!(auth::logout("alpha", &config, folder.path()).await.unwrap());
     assert!(!auth::is_logged_in("alpha", &config, folder.path()).await);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_logout_waits_for_a_refresh_and_keeps_the_lock_that_others_wait_for() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    let names = || std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    let tokens = names().find(|path| !path.to_string_lossy().contains(".login.")).unwrap();
+    let lock = std::fs::File::create(tokens.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    let (config, dir) = (http(&server), folder.path().to_owned());
+    let mut out = tokio::spawn(async move { auth::logout("alpha", &config, &dir).await.unwrap() });
+    // It can only end once the lock is free.
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(50), &mut out).await.is_err());
+    assert!(tokens.exists());
+    drop(lock);
+    assert!(out.await.unwrap());
+    assert_eq!(names().collect::<Vec<_>>(), [tokens.with_extension("lock")]);
 }
 
 #[tokio::test]
@@ -266,6 +286,24 @@ async fn a_rejected_login_is_reported_in_the_issuers_words() {
     assert!(words.contains("access_denied: You may <not>"), "{words}");
     let page = told.await.unwrap();
     assert!(page.contains("refused") && page.contains("You may &lt;not&gt;"), "{page}");
+}
+
+#[tokio::test]
+async fn no_browser_is_sent_to_an_issuer_that_would_get_secrets_unencrypted() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = http(&ServerConfig::http(issuer.url()));
+    for endpoint in ["token_endpoint", "registration_endpoint"] {
+        issuer.change(|wants| {
+            let mut metadata = wants.metadata(&issuer.address);
+            metadata[endpoint] = json!("http://tokens.invalid/token");
+            wants.places = vec![("GET /.well-known/oauth-authorization-server", ok(metadata))];
+        });
+        let refused = auth::login("alpha", &config, folder.path(), |_| panic!("there is nothing to show")).await;
+        let words = refused.unwrap_err().to_string();
+        assert!(words.contains("http://tokens.invalid/token") && words.contains("unencrypted"), "{words}");
+    }
+    assert!(issuer.requests("POST /register").is_empty());
 }
 
 #[tokio::test]

@@ -272,6 +272,30 @@ async fn tools_are_listed_again_after_a_server_forgot_the_session() {
 }
 
 #[tokio::test]
+async fn values_of_headers_appear_in_no_error() {
+    let address = Address::serve(|request, message| {
+        let said = ["x-stage", "x-key", "x-team"].map(|name| request.header(name).unwrap()).join(" ");
+        let error = json!({"code": -1, "message": format!("{}{said}", ".".repeat(280))});
+        match message["method"].as_str() {
+            Some("initialize" | "tools/call") => {
+                json(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}).to_string())
+            }
+            _ => Reply::Usual,
+        }
+    });
+    let address = address.await;
+    let config = ServerConfig::http(&address.url)
+        .header("X-Key", "KEY-abc")
+        .header("X-Team", "team-of-many")
+        .header("X-Stage", "prod");
+    let servers = alone(config);
+    servers.ready().await;
+    let problem = servers.status()[0].problem().unwrap().to_owned();
+    servers.close().await;
+    assert!(problem.contains("prod *** ***…"), "{problem}");
+}
+
+#[tokio::test]
 async fn secrets_in_an_address_appear_in_no_error() {
     let servers = alone(ServerConfig::http("http://127.0.0.1:9/mcp?token=sk-q"));
     let (agent, _) = agent(&servers, one_call("echo", json!({})));

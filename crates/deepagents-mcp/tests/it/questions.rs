@@ -65,12 +65,17 @@ async fn when_nobody_can_be_asked_the_server_is_told_and_questions_are_declined(
 
 /// Sends a sampling request and returns the response as the result.
 fn sampling() -> Script {
+    sampling_for("A word for blue?")
+}
+
+fn sampling_for(words: &str) -> Script {
     let ask = r#"say "{\"jsonrpc\":\"2.0\",\"id\":901,\"method\":\"sampling/createMessage\",\"params\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"A word for blue?\"}}],\"systemPrompt\":\"Be brief.\",\"maxTokens\":100000}}"
 call=$id
 read -r reply
 printf '%s\n' "$reply" >> sent
 id=$call
 reply=$(printf '%s' "$reply" | tr -d '"')"#;
+    let ask = ask.replace("A word for blue?", words);
     Script::new(&[echo()], format!("{ask}\n{}", text("$reply")))
 }
 
@@ -109,6 +114,24 @@ async fn sampling_that_needs_approval_does_not_call_the_model_before_it() {
     servers.close().await;
     assert!(results(&done)[0].0.contains("Azure."), "{:?}", results(&done));
     assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_person_sees_all_of_a_sampling_request_or_is_not_asked_about_it() {
+    let model = ScriptedModel::new([]);
+    let script = sampling_for(&format!("{}hid\u{e0041}den{}", "x".repeat(3_000), "y".repeat(3_000)));
+    let (servers, agent) = samples(&script, Sampling::Ask, &model);
+    let (waiting, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    servers.close().await;
+    let question = waiting.action_requests().remove(0);
+    assert!(question.text.contains(r"xhid\u{e0041}deny"), "{question:?}");
+
+    let script = sampling_for(&"x".repeat(21_000));
+    let (servers, agent) = samples(&script, Sampling::Ask, &model);
+    let (done, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
+    servers.close().await;
+    assert!(results(&done)[0].0.contains("is shown at most 20000 characters"), "{:?}", results(&done));
+    assert!(model.requests().is_empty());
 }
 
 #[tokio::test]

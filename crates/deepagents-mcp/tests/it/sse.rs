@@ -160,8 +160,15 @@ impl Older {
                     let _ = self.pieces.send(format!("data: {}\n\n", "x".repeat(17 << 20)));
                     return ("202 Accepted", "Accepted".to_owned());
                 }
+                "asks" => {
+                    let ask = |id: u32| format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+                    let _ = self.pieces.send((1_000..1_200).map(ask).collect());
+                    json!({"content": [{"type": "text", "text": "asked"}]})
+                }
                 case => json!({"content": [{"type": "text", "text": format!("heard {case}")}]}),
             },
+            // Answers are never confirmed.
+            "" => return ("", String::new()),
             _ => return ("202 Accepted", "Accepted".to_owned()),
         };
         // The id as a string, as some servers write it.
@@ -314,6 +321,24 @@ async fn a_message_that_is_never_confirmed_is_answered_and_its_socket_is_closed_
     tokio::time::advance(Duration::from_secs(3_601)).await;
     tokio::time::resume();
     eventually("the end of the socket", || older.given_up.load(Ordering::Relaxed) == 1).await;
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_much_and_confirms_no_answer_gets_few_sockets_at_a_time() {
+    let older = Older::start(Wants::default()).await;
+    let servers = alone(older.config());
+    let (agent, _) = agent(&servers, [call("asks"), call("more"), Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    let heard = ["asked", "heard more"].map(|text| (text.to_owned(), false));
+    assert_eq!(results(&outcome), heard);
+    let answers = || older.requests("POST /messages").iter().filter(|request| !request.body.contains("method")).count();
+    eventually("the first answers", || answers() == 16).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    eventually("the end of their sockets", || older.given_up.load(Ordering::Relaxed) == 16).await;
+    eventually("the next answers", || answers() == 32).await;
     servers.close().await;
 }
 

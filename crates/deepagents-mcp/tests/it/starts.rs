@@ -123,6 +123,8 @@ async fn a_servers_stderr_goes_to_its_log() {
     let log = folder.path().join("logs/my_server.log");
     crate::script::eventually("the log", || std::fs::read_to_string(&log).is_ok_and(|log| log == "starting up\n"))
         .await;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&log.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[tokio::test]
@@ -161,6 +163,27 @@ async fn an_address_that_needs_authorisation_is_reported_once_without_secrets() 
     servers.close().await;
     assert!(!serving.is_finished());
     serving.abort();
+}
+
+#[tokio::test]
+async fn a_server_that_ends_after_listing_its_tools_is_restarted_at_most_once_per_call() {
+    // Storing so many tools takes longer than noticing that the server has ended.
+    let many: Vec<_> = (0..2_000)
+        .map(|number| json!({"name": format!("t{number}"), "description": "x".repeat(1_000), "inputSchema": {"type": "object"}}))
+        .chain([echo()])
+        .collect();
+    let ends = r#"say() { printf '%s\n' "$1"; case "$1" in *'"tools":['*) exit 3 ;; esac; }"#;
+    let script = Script::new(&many, text("echoed")).at_start(ends);
+    let cache = tempfile::tempdir().unwrap();
+    let cache_dir = Some(cache.path().to_owned());
+    let servers = McpServers::new([("alpha", script.config())], deepagents_mcp::McpOptions { cache_dir, ..options() });
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let running = tokio::time::timeout(Duration::from_secs(60), run(&agent, "Go."));
+    let (outcome, _) = running.await.expect("the call ends");
+    servers.close().await;
+    let (told, is_error) = results(&outcome).remove(0);
+    assert!(is_error && told.contains("ended"), "{told}");
+    assert!(script.pids().len() <= 2, "{:?}", script.pids());
 }
 
 #[tokio::test]

@@ -112,6 +112,21 @@ async fn imperfect_but_unambiguous_responses_are_accepted() {
 }
 
 #[tokio::test]
+async fn answers_to_no_request_do_not_prevent_a_server_from_starting() {
+    let stray = [
+        r#"{"jsonrpc":"2.0","id":"other","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":77,"error":{"code":-1,"message":"x"}}"#,
+    ];
+    let stray = stray.map(|line| format!("say '{line}'")).join("\n");
+    let script = Script::new(&[echo()], text("here")).at_start(&stray);
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, crate::script::one_call("echo", json!({})));
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("here".to_owned(), false)]);
+}
+
+#[tokio::test]
 async fn errors_without_a_request_do_not_prevent_a_server_from_starting() {
     let stray = r#"say '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}'"#;
     let script =

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::auth::Auth;
 use super::client::ClientKind;
 use super::error::{authority, from_body, from_transport};
+use super::header_names::{is_secret, proves_identity};
 use super::hosts::{Host, Slot};
 use super::{ClientPool, size};
 use crate::body::RequestBody;
@@ -148,12 +149,16 @@ impl Endpoint {
         let info = error.info_mut();
         for text in std::iter::once(&mut info.message).chain(&mut info.code).chain(&mut info.request_id) {
             credential.iter().for_each(|credential| credential.redact(text));
-            let own = self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+            // Configured headers are sensitive; the others are ours.
+            let own = self.headers.iter().filter(|(_, value)| value.is_sensitive());
+            let own = own.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
             let given = of_call.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            for (_, value) in own.chain(given).filter(|(name, _)| proves_identity(name)) {
-                hide(value.trim(), text);
+            for (name, value) in own.chain(given.filter(|(name, _)| proves_identity(name))) {
                 // The scheme is not secret, and the part after it may appear on its own.
-                value.split_once(' ').into_iter().for_each(|(_, secret)| hide(secret.trim(), text));
+                let parts = [Some(value), value.split_once(' ').map(|(_, secret)| secret)];
+                for part in parts.into_iter().flatten().map(str::trim).filter(|part| is_secret(name, part)) {
+                    hide(part, text);
+                }
             }
         }
         error
@@ -227,15 +232,6 @@ impl Endpoint {
         let answer = timeout(self.timeouts.first_byte, asked).await.unwrap_or_else(late);
         answer.map_err(|error| self.redacted(error, credential.as_ref(), &[]))
     }
-}
-
-/// Returns whether a header with this name authenticates the caller, so that its value is secret.
-pub(crate) fn proves_identity(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name.split(['-', '_']).any(|word| {
-        matches!(word, "key" | "apikey" | "auth" | "cookie" | "password" | "credential" | "credentials")
-            || ["authorization", "token", "secret"].iter().any(|part| word.contains(part))
-    })
 }
 
 /// Returns the URL without user name and password.

@@ -139,6 +139,24 @@ async fn keys_are_redacted_in_errors_but_short_ones_not_inside_words() {
 }
 
 #[tokio::test]
+async fn values_of_headers_are_redacted_in_errors_unless_they_are_known_to_be_public() {
+    let words = "no prod for HDR-SECRET9, of-a-gateway or context-1m-2025-08-07";
+    let server = Server::start([Reply::json(400, &json!({"error": {"message": words}}))]).await;
+    let headers = [
+        ("X-Custom", "HDR-SECRET9"),
+        ("X-Gateway", "Basic of-a-gateway"),
+        ("X-Stage", "prod"),
+        ("Anthropic-Beta", "context-1m-2025-08-07"),
+    ];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let config = ModelConfig { headers, api_key: Some("sk-x".into()), ..server.config() };
+    let model = OpenAiChat::new(Dialect::custom(), "m", config).unwrap();
+    let told = events(&model, ModelRequest::new("x")).await;
+    let error = told.last().unwrap().as_ref().unwrap_err().to_string();
+    assert!(error.contains("no prod for [key], [key] or context-1m-2025-08-07"), "{error}");
+}
+
+#[tokio::test]
 async fn an_unusable_proxy_is_named_in_the_error() {
     let failure = async |proxy: &str| {
         let config = ModelConfig {

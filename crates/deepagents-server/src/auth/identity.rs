@@ -1,5 +1,8 @@
 //! Caller identities.
 
+use std::future::Future;
+use std::time::SystemTime;
+
 use serde::{Deserialize, Serialize};
 
 /// An authenticated caller.
@@ -16,6 +19,7 @@ pub struct Identity {
     id: String,
     admin: bool,
     limits: Limits,
+    expires_at: Option<SystemTime>,
 }
 
 /// Limits on a caller's use of the server. Unset fields are unlimited.
@@ -52,7 +56,7 @@ impl Limits {
 impl Identity {
     /// Creates an identity. The id must be unique to the caller.
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), admin: false, limits: Limits::default() }
+        Self { id: id.into(), admin: false, limits: Limits::default(), expires_at: None }
     }
 
     /// Lets the caller see and change what belongs to others.
@@ -67,6 +71,30 @@ impl Identity {
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// Sets when what the caller presented expires. Streams and WebSockets end then, so that the caller must present
+    /// something valid again.
+    #[must_use]
+    pub fn expires_at(mut self, at: SystemTime) -> Self {
+        self.expires_at = Some(at);
+        self
+    }
+
+    /// Waits until what the caller presented expires, or for ever if it does not.
+    pub(crate) fn expired(&self) -> impl Future<Output = ()> + Send + use<> {
+        #[allow(clippy::disallowed_methods, reason = "an issuer means the time of the world")]
+        let left = self.expires_at.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+        async move {
+            match left {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    pub(crate) fn can_expire(&self) -> bool {
+        self.expires_at.is_some()
     }
 
     /// Returns the unique id.

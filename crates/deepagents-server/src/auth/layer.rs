@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use serde::Serialize;
 
 use super::caller::CALLER;
@@ -135,6 +138,17 @@ fn refused(refusal: &Refusal) -> Response {
     response
 }
 
+/// Ends a stream when the identity expires.
+fn until_expiry(response: Response, identity: &Identity) -> Response {
+    let is_stream =
+        response.headers().get(CONTENT_TYPE).is_some_and(|of| of.as_bytes().starts_with(b"text/event-stream"));
+    if !is_stream {
+        return response;
+    }
+    let expired = Box::pin(identity.expired());
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(expired)))
+}
+
 /// Middleware that authenticates the caller and runs the request under that identity.
 pub(crate) async fn authenticate(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     let what = (request.method().clone(), request.uri().path().to_owned());
@@ -146,7 +160,10 @@ pub(crate) async fn authenticate(State(access): State<Arc<Access>>, mut request:
             request.extensions_mut().insert(access.clone());
             let response = CALLER.scope(identity.clone(), next.run(request)).await;
             audited.answered(response.status());
-            response
+            match &identity {
+                Some(identity) if identity.can_expire() => until_expiry(response, identity),
+                _ => response,
+            }
         }
         Err(response) => {
             access.request(what, None).answered(response.status());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -21,6 +21,9 @@ use crate::app::App;
 use crate::auth::{Access, CALLER, Reader, caller};
 use crate::error::{ApiError, Result};
 use crate::stream::{Feed, HEARTBEAT_INTERVAL};
+
+/// The code with which a connection ends whose token has expired, after the HTTP status.
+const UNAUTHORIZED: u16 = 4401;
 
 /// Maximum size of a client's frame, in bytes.
 const MAX_FRAME: usize = 16 << 20;
@@ -56,6 +59,13 @@ struct Session {
 async fn serve(app: Arc<App>, access: Arc<Access>, thread: String, mut socket: WebSocket) {
     let (frames, mut waiting) = mpsc::channel(MAX_QUEUED_FRAMES);
     let end = app.clone();
+    let identity = caller();
+    let mut expired = std::pin::pin!(async move {
+        match identity {
+            Some(identity) => identity.expired().await,
+            None => std::future::pending().await,
+        }
+    });
     let mut session = Session { app, access, thread, frames, subscriptions: Vec::new(), subscribed: 0 };
     let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -63,6 +73,12 @@ async fn serve(app: Arc<App>, access: Arc<Access>, thread: String, mut socket: W
         let answer = tokio::select! {
             // The server shuts down.
             () = end.closed() => break,
+            () = &mut expired => {
+                let frame = CloseFrame { code: UNAUTHORIZED, reason: "the token has expired".into() };
+                // The client may be gone.
+                let _ = socket.send(Message::Close(Some(frame))).await;
+                break;
+            }
             // The ping keeps proxies from closing an idle connection and detects a client that is gone.
             _ = heartbeat.tick() => {
                 if socket.send(Message::Ping(Bytes::new())).await.is_err() {

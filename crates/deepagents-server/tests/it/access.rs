@@ -8,6 +8,7 @@ use deepagents_core::store::MemoryStore;
 use deepagents_server::{Identity, Limits, ServedRun, Server, StaticTokens};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Client, Nothing, run, say, server};
 
@@ -224,6 +225,29 @@ async fn only_pages_from_configured_origins_may_call() {
     let open = run(server(vec![]).origin("*")).await.0;
     assert_eq!(preflight(&open, "https://anybody.example").await, (StatusCode::OK, true));
     assert_eq!(open.status_with("host", "evil.example").await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn host_names_are_compared_without_case_and_ambiguous_headers_are_rejected() {
+    let client = run(server(vec![]).host("agents.example.com")).await.0;
+    for host in ["LOCALHOST", "localhost.", "Agents.Example.com:8123"] {
+        assert_eq!(client.status_with("host", host).await, StatusCode::OK, "{host}");
+    }
+    for (name, value) in [("host", "evil.com@127.0.0.1"), ("origin", "http://evil@127.0.0.1")] {
+        assert_eq!(client.status_with(name, value).await, StatusCode::FORBIDDEN, "{name}: {value}");
+    }
+    let address = client.url.strip_prefix("http://").unwrap();
+    for head in [
+        b"host: localhost\r\nhost: evil.com\r\n".as_slice(),
+        b"host: \xff\r\n",
+        b"host: localhost\r\norigin: http://127.0.0.1\r\norigin: http://evil.com\r\n",
+    ] {
+        let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        socket.write_all(&[b"GET /ok HTTP/1.1\r\n", head, b"\r\n"].concat()).await.unwrap();
+        let mut status = [0; 12];
+        socket.read_exact(&mut status).await.unwrap();
+        assert!(status.starts_with(b"HTTP/1.1 4"), "{head:?}");
+    }
 }
 
 #[tokio::test]

@@ -194,3 +194,25 @@ fn keys_are_fetched_only_over_https_or_from_localhost() {
         assert!(JwtTokens::with_keys_at(bad, "issuer", "a").is_err(), "{bad}");
     }
 }
+
+#[tokio::test]
+async fn an_unverified_email_address_identifies_nobody() {
+    let key = Key::ec();
+    let (issuer, tokens) = issuer(&[("1", &key)]).await;
+    let client = serve(tokens.identity_claim("email")).await;
+    let with = |verified: Option<Value>| {
+        let mut claims = issuer.claims("eve-2");
+        claims["email"] = json!("ada@example.com");
+        if let Some(verified) = verified {
+            claims["email_verified"] = verified;
+        }
+        key.token("1", &claims)
+    };
+    for verified in [None, Some(json!(true))] {
+        assert_eq!(status(&client, &with(verified)).await.0, StatusCode::OK);
+    }
+    for unverified in [json!(false), json!("true"), Value::Null] {
+        let (status, why) = status(&client, &with(Some(unverified))).await;
+        assert!(status == StatusCode::FORBIDDEN && why.contains("not verified"), "{status} {why}");
+    }
+}

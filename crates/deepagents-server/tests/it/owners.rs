@@ -1,12 +1,13 @@
 //! What a caller may still do over a connection that was opened earlier, and how it is limited and recorded.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use deepagents::models::scripted::Turn;
-use deepagents_server::{Identity, Limits, Server, StaticTokens};
+use deepagents_server::{Authenticate, Identity, Limits, Presented, Refusal, Server, StaticTokens};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 use crate::support::{Client, run, say, server, soon, until};
 use crate::websocket::Socket;
@@ -103,4 +104,28 @@ async fn a_request_is_recorded_even_if_its_client_closes_the_connection_before_t
     until(async || eve.post("/threads/search", json!({"status": "busy"})).await != json!([])).await;
     sent.abort();
     until(async || notes.lock().unwrap().contains(&"eve POST /a2a/agent 499".to_owned())).await;
+}
+
+/// Knows everybody for a second.
+struct ShortLived;
+
+impl Authenticate for ShortLived {
+    async fn authenticate(&self, _presented: Presented<'_>) -> Result<Identity, Refusal> {
+        #[allow(clippy::disallowed_methods, reason = "an identity expires in the time of the world")]
+        let now = SystemTime::now();
+        Ok(Identity::new("ada").expires_at(now + Duration::from_secs(1)))
+    }
+}
+
+#[tokio::test]
+async fn streams_and_websockets_end_when_the_token_expires() {
+    let client = run(server(vec![]).authenticate(ShortLived)).await.0;
+    let id = client.thread().await;
+    let mut socket = Socket::open(&client, &id).await;
+    let mut stream = client.follow(&format!("/threads/{id}/stream")).await;
+    assert_eq!(soon(stream.read()).await, None);
+    // A frame that closes the connection, with a code of two bytes and a reason.
+    let mut head = [0; 4];
+    soon(socket.0.read_exact(&mut head)).await.unwrap();
+    assert_eq!((head[0], u16::from_be_bytes([head[2], head[3]])), (0x88, 4401));
 }

@@ -612,20 +612,41 @@ async fn hook_messages_go_to_the_person_not_the_model() {
 }
 
 #[tokio::test]
-async fn long_input_is_truncated_for_hooks_and_needs_no_quoting() {
+async fn a_hook_that_decides_gets_the_whole_call_and_a_later_one_gets_long_texts_truncated() {
     let place = Place::new();
     let content = format!("it's \"quoted\" $(touch owned) `touch owned` é\n{}", "x".repeat(400_000));
     let model = ScriptedModel::new([
         Turn::call("write_file", json!({"file_path": "/a.txt", "content": content})),
         Turn::text("Done."),
     ]);
-    let agent = place.agent(&model, &at("PreToolUse", &["cat >> pre"])).build().unwrap();
+    let mut hooks = at("PreToolUse", &["cat >> pre"]);
+    hooks["PostToolUse"] = at("PostToolUse", &["cat >> post"])["PostToolUse"].clone();
+    let agent = place.agent(&model, &hooks).build().unwrap();
     run(&agent, RunInput::new("Write.").thread("t")).await;
-    let told = place.inputs("pre");
+    assert_eq!(place.inputs("pre")[0]["tool_input"]["content"], content);
+    let told = place.inputs("post");
     let told = told[0]["tool_input"]["content"].as_str().unwrap();
     assert!(told.starts_with("it's \"quoted\" $(touch owned) `touch owned` é\nxxx") && told.ends_with("[cut off]"));
     assert!(!place.path("owned").exists());
     assert_eq!(place.read("a.txt"), content, "the tool has it whole");
+}
+
+#[tokio::test]
+async fn a_call_too_long_for_a_guard_is_not_made_if_the_guard_fails_closed() {
+    let place = Place::new();
+    let (long, more) = ("x".repeat(500_000), "y".repeat(500_000));
+    let model = ScriptedModel::new([
+        Turn::call("edit_file", json!({"file_path": "/a.txt", "old_string": long, "new_string": more})),
+        Turn::text("Done."),
+    ]);
+    std::fs::write(place.path("a.txt"), &long).unwrap();
+    let mut hooks = at("PreToolUse", &["true"]);
+    hooks["PreToolUse"][0]["hooks"][0]["failClosed"] = json!(true);
+    let agent = place.agent(&model, &hooks).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new("Edit.").thread("t")).await;
+    assert_eq!(place.read("a.txt"), long);
+    let told = outcome.messages().iter().any(|message| message.text().contains("hooks take"));
+    assert!(told, "the model learns why");
 }
 
 /// A service whose answers depend on its address, and what it was sent.

@@ -18,6 +18,8 @@ use super::file::ProjectError;
 pub(crate) const FILE: &str = "agent.json";
 const PROMPT: &str = "AGENTS.md";
 const TOOLS: &str = "tools.json";
+/// What may define an agent in its directory.
+const PARTS: [&str; 5] = [FILE, PROMPT, TOOLS, "skills", "subagents"];
 
 /// An agent described by a directory.
 #[derive(Clone, Debug)]
@@ -165,6 +167,11 @@ impl Layout {
     /// Returns the path of the system prompt.
     pub(crate) fn prompt(&self) -> PathBuf {
         self.directory.join(PROMPT)
+    }
+
+    /// Returns the files and directories that define the agent.
+    pub(in crate::serve) fn parts(&self) -> impl Iterator<Item = PathBuf> {
+        PARTS.iter().map(|part| self.directory.join(part))
     }
 }
 

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use super::access::Access;
 use crate::args::ServeArgs;
 use crate::exit::WrongUsage;
+use crate::own_files;
 
 use file::Source;
 pub(super) use file::{JwtSection, LimitsSection, ProjectFile, StoreSection};
@@ -55,6 +57,14 @@ impl Project {
         }
     }
 
+    /// Returns the files that no agent may see: those that define agents and the server, and hold its secrets.
+    pub(super) fn own_files(&self, args: &ServeArgs) -> Vec<PathBuf> {
+        // A directory that describes an agent may also hold its files.
+        let described = self.described_by.iter().filter(|place| !place.is_dir()).cloned();
+        let agents = self.agents.iter().flat_map(AgentPlan::files);
+        described.chain(agents).chain(Access::files(args, &self.settings)).collect()
+    }
+
     fn of_layout(args: &ServeArgs, directory: &Path) -> Result<Self> {
         let mut agent = laid_out(&args.agent, args.approve, directory)?;
         agent.name = args.name.clone().unwrap_or(agent.name);
@@ -78,6 +88,16 @@ impl Project {
                 return Err(source.wrong(&["agents", name], NAMES).into());
             }
             let agent = described(args, &source, name, section)?;
+            if section.root.is_none()
+                && section.layout.is_none()
+                && let Some((root, what)) = own_files::too_much(agent.options.directory())
+            {
+                let why = format!(
+                    "{} is {what}, and the agent could use all of it; set `root` to a directory for it",
+                    root.display()
+                );
+                return Err(source.wrong(&["agents", name], why).into());
+            }
             described_by.extend(agent.layout.iter().map(|layout| layout.directory.clone()));
             agents.push(agent);
         }

@@ -38,6 +38,14 @@ impl AgentPlan {
     }
 }
 
+impl AgentPlan {
+    /// Returns the files that define the agent and are read on the host.
+    pub(in crate::serve) fn files(&self) -> Vec<PathBuf> {
+        let parts = self.layout.iter().flat_map(Layout::parts);
+        self.options.steering_files().into_iter().chain(parts).collect()
+    }
+}
+
 /// Plans the agent that the command line describes.
 pub(super) fn of_options(args: &ServeArgs) -> AgentPlan {
     let name = args.name.clone().unwrap_or_else(|| "agent".to_owned());

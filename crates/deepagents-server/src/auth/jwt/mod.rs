@@ -10,7 +10,7 @@ mod token;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub use algorithm::JwtAlgorithm;
 use keys::{KeyLocation, KeySource, check_address};
@@ -111,6 +111,7 @@ impl JwtTokens {
     }
 
     /// Sets the claim that identifies callers, in place of `sub`. A value must never be reassigned to another person.
+    /// With `email`, tokens whose `email_verified` is present and not true are refused.
     #[must_use]
     pub fn identity_claim(mut self, claim: impl Into<String>) -> Self {
         self.identity = claim.into();
@@ -135,7 +136,11 @@ impl JwtTokens {
     fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, Refusal> {
         let id = find(claims, &self.identity).and_then(Value::as_str).filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| Refusal::Unknown(format!("the token has no claim `{}`", self.identity)))?;
-        let identity = Identity::new(id).limits(self.limits.clone());
+        // Some issuers let people enter any address before it is verified.
+        if self.identity == "email" && claims.get("email_verified").is_some_and(|verified| *verified != json!(true)) {
+            return Err(Refusal::Forbidden("the email address in the token is not verified by its issuer".to_owned()));
+        }
+        let identity = Identity::new(id).limits(self.limits.clone()).expires_at(self.rules.expiry(claims));
         let is_admin = self.admin.as_ref().is_some_and(|(claim, wanted)| match find(claims, claim) {
             Some(Value::String(value)) => value == wanted,
             Some(Value::Array(values)) => values.iter().any(|value| value == wanted),

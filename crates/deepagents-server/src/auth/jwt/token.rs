@@ -1,6 +1,6 @@
 //! Parsing and validating a single token.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -79,6 +79,14 @@ impl<'a> Unverified<'a> {
 }
 
 impl Rules {
+    /// Returns when a token with these claims stops being valid.
+    pub(super) fn expiry(&self, claims: &Map<String, Value>) -> SystemTime {
+        let seconds = seconds(claims, "exp").ok().flatten().and_then(|seconds| u64::try_from(seconds).ok());
+        let life = Duration::from_secs(seconds.unwrap_or_default()).saturating_add(self.leeway);
+        // A time too far away to be represented.
+        SystemTime::UNIX_EPOCH.checked_add(life).unwrap_or_else(|| SystemTime::UNIX_EPOCH + FAR_AWAY)
+    }
+
     fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), String> {
         let (now, leeway) = (now.as_second(), i64::try_from(self.leeway.as_secs()).unwrap_or(i64::MAX));
         let expires = seconds(claims, "exp")?.ok_or("the token has no expiry time")?;
@@ -103,6 +111,9 @@ impl Rules {
         Ok(())
     }
 }
+
+/// About a thousand years.
+const FAR_AWAY: Duration = Duration::from_secs(1000 * 366 * 24 * 3600);
 
 /// Returns the time in a claim. A claim that is present but not a number is an error.
 fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, String> {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hook::Action;
 use super::http::{self, HookRequest};
-use super::{Hook, HookAnswer, HookPermission};
+use super::{Hook, HookAnswer, HookEvent, HookPermission};
 
 /// Runs the hook with its input on stdin. A shell merges both output streams, so stderr is held back and printed after
 /// a mark, followed by another mark and the exit code of the hook. Processes that the hook leaves running may keep
@@ -27,11 +27,13 @@ printf '%s%s' "$HOOK_MARK" "$errors""#;
 const INPUT_PARTS: usize = 8;
 /// Maximum number of bytes per variable.
 const MAX_PART_BYTES: usize = 100 << 10;
+/// Maximum number of bytes of the input. Each part may lack the bytes of a character that would not fit.
+const MAX_INPUT_BYTES: usize = INPUT_PARTS * (MAX_PART_BYTES - 4);
 /// Maximum number of bytes that a hook may print.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// Capacity of the channel for output that is yet to be counted.
 const CHANNEL_CAPACITY: usize = 64;
-/// Maximum number of characters of a string in the input; longer ones are truncated.
+/// Maximum number of bytes of a string in the input of a hook that decides nothing; longer ones are truncated.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// The outcome of a hook.
@@ -67,12 +69,12 @@ async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToke
         Action::Command(text, shell) => (text, shell),
         Action::Http { url, headers, secret_env, sender } => {
             let (url, headers, secret_env) = (url.clone(), headers.clone(), secret_env.clone());
-            let request = HookRequest { url, headers, secret_env, body: parts(input)?.concat() };
+            let request = HookRequest { url, headers, secret_env, body: text_for(hook.event, input)? };
             return http::ask(hook, request, &***sender, cancel).await;
         }
     };
     let mut command = Command::new(WRAPPER).timeout(hook.timeout).env("HOOK_COMMAND", text).env("HOOK_MARK", mark);
-    for (at, part) in parts(input)?.into_iter().enumerate() {
+    for (at, part) in parts(&text_for(hook.event, input)?).into_iter().enumerate() {
         command = command.env(format!("HOOK_INPUT_{at}"), part);
     }
     let done = bounded(&***shell, command, &cancel).await.map_err(|error| error.to_string())?;
@@ -119,24 +121,36 @@ async fn bounded(
     done.await.map(|_| None)
 }
 
-/// Splits the input, as JSON, into parts, after truncating long strings.
-fn parts(input: &Value) -> Result<Vec<String>, String> {
-    let mut input = input.clone();
-    shorten(&mut input, MAX_TEXT_BYTES);
+/// Returns the input as JSON. Long strings are truncated, but not for a hook that decides whether something may happen:
+/// what it does not see could be what it is there to stop.
+fn text_for(event: HookEvent, input: &Value) -> Result<String, String> {
     let mut text = input.to_string();
-    if text.len() > INPUT_PARTS * MAX_PART_BYTES {
-        shorten(&mut input, MAX_TEXT_BYTES / 16);
+    if !event.decides() {
+        let mut input = input.clone();
+        shorten(&mut input, MAX_TEXT_BYTES);
         text = input.to_string();
+        if text.len() > MAX_INPUT_BYTES {
+            shorten(&mut input, MAX_TEXT_BYTES / 16);
+            text = input.to_string();
+        }
     }
+    if text.len() <= MAX_INPUT_BYTES {
+        return Ok(text);
+    }
+    Err(format!("its input has {} bytes; hooks take {MAX_INPUT_BYTES} at most", text.len()))
+}
+
+/// Splits a text of at most [`MAX_INPUT_BYTES`] into parts.
+fn parts(text: &str) -> Vec<String> {
     let mut parts = vec![String::new(); INPUT_PARTS];
-    let mut rest = text.as_str();
+    let mut rest = text;
     for part in &mut parts {
         let at = rest.floor_char_boundary(MAX_PART_BYTES);
         let (head, tail) = rest.split_at(at);
         part.push_str(head);
         rest = tail;
     }
-    if rest.is_empty() { Ok(parts) } else { Err("its input is too long".to_owned()) }
+    parts
 }
 
 fn shorten(value: &mut Value, most: usize) {

@@ -90,6 +90,11 @@ impl HookEvent {
         )
     }
 
+    /// Returns `true` if a hook decides whether something may happen.
+    pub(super) fn decides(self) -> bool {
+        matches!(self, Self::UserPromptSubmit | Self::PermissionRequest | Self::PreToolUse)
+    }
+
     /// Returns `true` if output that is not JSON is shown to the model.
     pub(super) fn takes_text(self) -> bool {
         matches!(self, Self::SessionStart | Self::UserPromptSubmit)

@@ -90,7 +90,7 @@ impl HookRunner {
                 return Ok(ToolResponse::error(&text).synthetic().denied_by(HOOK, text));
             }
             Some(HookDecision::Ask(why)) if !request.cx.get::<ActionRequests>().contains_key(&id) => {
-                if request.cx.thread().is_none() {
+                if request.cx.thread().is_none() && !request.cx.is_direct() {
                     let text = format!("A hook wants a person to be asked, and nobody can be: {why}");
                     return Ok(ToolResponse::error(text).synthetic());
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deepagents::fs::LocalBackend;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Decision, DeepAgent, InterruptOn, InterruptPolicy, MemoryJournal, RunInput};
+use deepagents::{ActionReview, Decision, DeepAgent, Error, InterruptOn, InterruptPolicy, MemoryJournal, RunInput};
 use serde_json::{Value, json};
 
 use crate::{play, results};
@@ -109,6 +109,25 @@ async fn agent_instruction_files_stay_unchanged_when_nobody_can_be_asked() {
     let results = results(&done);
     assert!(results[1].1 && results[1].0.contains("nobody can be asked"), "{results:?}");
     assert_eq!(std::fs::read_to_string(folder.path().join("AGENTS.md")).unwrap(), "Use oak.\n");
+}
+
+#[tokio::test]
+async fn a_direct_call_returns_the_question_about_what_steers_the_agent_to_its_caller() {
+    let folder = workspace();
+    let agent = noting(folder.path(), "/AGENTS.md", None, false);
+    let file = folder.path().join("AGENTS.md");
+    std::fs::remove_file(&file).unwrap();
+    let args = json!({"file_path": "/AGENTS.md", "content": "Use theirs.\n"});
+    let Err(Error::Interrupted(waiting)) = agent.call_tool("write_file", args.clone(), None).await else {
+        panic!("it asks")
+    };
+    assert!(waiting.action_requests()[0].text.contains("part of what steers the agent"), "{waiting:?}");
+    for (decision, is_made) in [(Decision::Reject { message: None }, false), (Decision::Approve, true)] {
+        assert!(!file.exists());
+        let review = ActionReview::new(waiting.action_requests()[0].clone(), decision);
+        let made = agent.call_reviewed_tool("write_file", args.clone(), None, &[review]).await.unwrap();
+        assert_eq!((made.is_error, file.exists()), (!is_made, is_made), "{made:?}");
+    }
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ impl Target {
         if asks.is_empty() || decided.is_some_and(is_decided_by_person) {
             return Ok(());
         }
-        if cx.thread().is_none() && cx.path().is_empty() {
+        if cx.thread().is_none() && cx.path().is_empty() && !cx.is_direct() {
             let why = "is changed only where a person agrees, and nobody can be asked in this run";
             return Err(ToolError::denied_by(format!("protected place: {path}"), format!("Error: {path} {why}")));
         }
