@@ -17,6 +17,21 @@ async function waiting(it, action, options) {
   await waits(it).waitFor();
 }
 
+scene("an approval shows every space of a path, and how many lines a long text has", async (it) => {
+  const [file_path, command] = [`/a${" ".repeat(300)}/.bashrc`, `true${"\n".repeat(200)}touch hidden`];
+  await waiting(it, { name: "write_file", args: { file_path, content: "x" } });
+  const path = waits(it).locator("p.path");
+  assert.equal(await path.innerText(), file_path);
+  const one = await path.evaluate((element) => {
+    const height = element.clientHeight;
+    element.textContent = "/a /.bashrc";
+    return height > element.clientHeight;
+  });
+  assert.ok(one, "the spaces take up room");
+  await waiting(it, { name: "execute", args: { command } });
+  await waits(it).getByText("201 lines").waitFor();
+});
+
 scene("Markdown that is nested too deeply is shown as it was written, and the thread goes on", async (it) => {
   const stars = "*".repeat(9000);
   const texts = [`${">".repeat(1000)} x`, `${">".repeat(3000)} y`, `${stars}a${stars}`];
@@ -30,6 +45,22 @@ scene("Markdown that is nested too deeply is shown as it was written, and the th
   await it.isIdle();
   await page.reload();
   await it.ask("say hello", "Hello from the model.");
+});
+
+scene("long words that might be addresses are shown as they were written, and the thread goes on", async (it) => {
+  for (const word of [`${"a".repeat(100_000)}@`, `http://a/${"&a;".repeat(40_000)}(`]) {
+    const messages = [{ role: "assistant", content: `**before**\n\n${word}` }];
+    await it.open(`/?thread=${await it.made({}, { messages })}`);
+    const shown = it.log.locator(".entry.ai .markdown");
+    await shown.getByText("before").waitFor();
+    assert.equal(await shown.locator("p").last().textContent(), word);
+    await it.ask("say hello", "Hello from the model.");
+    await it.isIdle();
+  }
+  await it.say(answered({ text: "me@example.com and https://example.com/x" }));
+  const links = it.log.locator(".entry.ai").last().getByRole("link");
+  await links.nth(1).waitFor();
+  assert.deepEqual(await links.evaluateAll((all) => all.map((one) => one.href)), ["mailto:me@example.com", "https://example.com/x"]);
 });
 
 scene("entities and line breaks of HTML are what they stand for, as text", async (it) => {

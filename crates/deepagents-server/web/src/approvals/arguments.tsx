@@ -9,6 +9,11 @@ import { visible } from "../ui/visible";
 
 const isLong = (value: Json): value is string => typeof value === "string" && value.includes("\n");
 
+const lineCount = (value: Json) => String(value).split("\n").length;
+
+/** As many lines are seen without scrolling, so that their number need not be told. */
+const FEW_LINES = 10;
+
 export function ArgumentsView(props: { name: string; args: JsonObject }) {
   const change = createMemo(() => changeOf(props.name, props.args));
   const path = () => (typeof change()?.rest.file_path === "string" ? (change()!.rest.file_path as string) : undefined);
@@ -29,7 +34,12 @@ export function ArgumentsView(props: { name: string; args: JsonObject }) {
       <For each={texts()}>
         {([name, value]) => (
           <figure class="argument">
-            <figcaption class="path">{visible(name)}</figcaption>
+            <figcaption>
+              <span class="path">{visible(name)}</span>
+              <Show when={lineCount(value) > FEW_LINES}>
+                <span class="hint"> {lineCount(value)} lines</span>
+              </Show>
+            </figcaption>
             <pre tabindex="0">{visible(String(value))}</pre>
           </figure>
         )}

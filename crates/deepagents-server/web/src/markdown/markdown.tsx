@@ -3,9 +3,10 @@
  * addresses, and remote images become links, so that nothing is loaded from an address that a model chose.
  */
 
-import { lexer, type Token, type Tokens } from "marked";
+import type { Token, Tokens } from "marked";
 import { createMemo, For, Index, Match, Show, Switch, type JSX } from "solid-js";
 import { CodeBlock } from "./code";
+import { lex } from "./lex";
 
 /** Maximum nesting of blocks and styles. Anything deeper is shown as source text. */
 const DEEPEST = 20;
@@ -17,7 +18,7 @@ function reader(): (text: string) => Token[] {
     // Failing takes long, and appending text does not change the outcome.
     if (unread === undefined || !text.startsWith(unread)) {
       try {
-        return lexer(text, { gfm: true, breaks: false });
+        return lex(text);
       } catch {
         unread = text;
       }
