@@ -21,10 +21,10 @@ mod edit;
 #[cfg(unix)]
 mod executables;
 mod files;
-#[cfg(unix)]
-mod git_settings;
 #[cfg(target_os = "linux")]
 mod full_disk;
+#[cfg(unix)]
+mod git_settings;
 #[cfg(target_os = "linux")]
 mod guards;
 #[cfg(unix)]

@@ -106,6 +106,7 @@ impl DeepAgentBuilder {
             system_prompt,
             system_blocks,
             workspace: self.workspace_for(spec)?,
+            artifact_files: self.artifact_files.clone(),
             definitions: self.definitions.clone(),
             files,
             loops: self.loops.clone(),

@@ -23,7 +23,6 @@ const TOOLS: [Tool; 19] = [
         names: &["npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "corepack", "lint-staged", "husky"],
         files: &["package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", "bunfig.toml"],
         has_scripts: true,
-        ..NONE
     },
     Tool { names: &["make", "gmake", "bmake"], files: &["GNUmakefile", "makefile", "Makefile", "BSDmakefile"], ..NONE },
     Tool { names: &["just"], files: &["justfile", "Justfile", ".justfile"], ..NONE },
@@ -96,7 +95,7 @@ const TOOLS: [Tool; 19] = [
     },
     Tool { names: &["bundle", "bundler"], files: &["Gemfile", ".bundle/config"], ..NONE },
     Tool { names: &["mise", "direnv"], files: &["mise.toml", ".mise.toml", ".tool-versions", ".envrc"], ..NONE },
-    Tool { names: &["deno"], files: &["deno.json", "deno.jsonc", "package.json"], has_scripts: true, ..NONE },
+    Tool { names: &["deno"], files: &["deno.json", "deno.jsonc", "package.json"], has_scripts: true },
 ];
 
 /// Returns the tool that a word runs.
