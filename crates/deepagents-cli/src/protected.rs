@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use deepagents::fs::VPath;
-use deepagents::fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces, programs_of};
+use deepagents::fs::permissions::{
+    AccessMode, Place, ProtectedPlace, ProtectedPlaces, inputs_of, loaded_by, programs_of,
+};
 
 use crate::config::{Config, Flags};
 use crate::model_choice::env;
@@ -22,16 +24,21 @@ const STARTED: [&str; 18] = [
     "uvx", "ruby", "perl", "deno",
 ];
 
-/// Returns the standard protected places, the files that steer the agent (`steering`), and the programs in the directory that are run: by MCP servers, including
-/// those of a file that was named, by hooks, by commands in the user's settings, and by name if `PATH` leads into the
-/// directory.
+/// Returns the standard protected places, the files that steer the agent (`steering`), and the programs in the directory
+/// that are run: by MCP servers, including those of a file that was named, by hooks, by commands in the user's settings,
+/// and by name if `PATH` leads into the directory. For hooks and settings, this includes what decides what their programs
+/// run, such as a `Makefile`.
 pub(crate) fn places(root: &Path, named: Option<&Path>, steering: &[PathBuf]) -> ProtectedPlaces {
     let Ok(root) = root.canonicalize() else { return ProtectedPlaces::default() };
     let settings = of_settings(&root);
     let by_settings = settings.iter().flat_map(|command| programs_of(command, &root, &root, home().as_deref()));
-    let run = mcp::programs_run(&root, named).into_iter().chain(hooks::programs_run(&root)).chain(by_settings);
-    let commands =
-        mcp::commands_run(&root, named).into_iter().chain(hooks::commands_run(&root)).chain(settings.clone());
+    let own: BTreeSet<VPath> = hooks::programs_run(&root).into_iter().chain(by_settings).collect();
+    let own_commands: Vec<String> = hooks::commands_run(&root).into_iter().chain(settings.clone()).collect();
+    // What a server loads is the agent's work, and is asked about before the server starts.
+    let inputs = own_commands.iter().flat_map(|command| inputs_of(command, &root, &root, home().as_deref()));
+    let inputs: BTreeSet<VPath> = inputs.chain(loaded_by(&own, &root)).collect();
+    let run = mcp::programs_run(&root, named).into_iter().chain(own).chain(inputs);
+    let commands = mcp::commands_run(&root, named).into_iter().chain(own_commands);
     let steering = steering.iter().filter_map(|file| {
         let below = real(file)?.strip_prefix(&root).ok()?.to_str()?.to_owned();
         VPath::parse(&format!("/{below}")).ok()

@@ -170,3 +170,38 @@ fn files_on_the_command_line_that_steer_a_run_are_not_changed_in_passing() {
     }
     assert_eq!(fs::read_to_string(root.join("other.json")).unwrap(), "mine");
 }
+
+#[test]
+fn what_decides_what_a_hooks_tools_run_is_not_changed_in_passing() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("project");
+    fs::create_dir_all(dir.path().join(".deepagents")).unwrap();
+    fs::create_dir_all(root.join("scripts")).unwrap();
+    let commands = ["make lint", "npm run lint", "cargo fmt", "sh < scripts/check.sh", "python3 scripts/main.py"];
+    let hooks: Vec<Value> = commands.iter().map(|command| json!({"type": "command", "command": command})).collect();
+    let hooks = json!({"hooks": {"SessionEnd": [{"matcher": "never", "hooks": hooks}]}});
+    fs::write(dir.path().join(".deepagents/hooks.json"), hooks.to_string()).unwrap();
+    fs::write(root.join("package.json"), "{\"scripts\": {\"lint\": \"node scripts/lint.js\"}}").unwrap();
+    fs::write(root.join("scripts/main.py"), "import helper").unwrap();
+    let protected = [
+        "Makefile",
+        "package.json",
+        ".cargo/config.toml",
+        "rust-toolchain.toml",
+        "scripts/check.sh",
+        "scripts/lint.js",
+        "scripts/main.py",
+        "scripts/helper.py",
+    ];
+    let write = |file: &str| Reply::Call("write_file", json!({"file_path": format!("/{file}"), "content": "mine"}));
+    let calls = protected.iter().copied().chain(["src/main.rs", "Cargo.toml", "scripts/other.sh"]);
+    let server = Server::start(calls.map(write).chain([done()]));
+    let mut command = run(&root, &server.address);
+    command.env("HOME", dir.path()).args(["--no-save", "--approve", "auto", "Go"]);
+    let finished = finish(&mut command);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let is_written = |file: &str| fs::read_to_string(root.join(file)).is_ok_and(|text| text == "mine");
+    let written: Vec<&str> = protected.into_iter().filter(|file| is_written(file)).collect();
+    assert_eq!(written, Vec::<&str>::new());
+    assert!(["src/main.rs", "Cargo.toml", "scripts/other.sh"].iter().all(|file| is_written(file)));
+}

@@ -55,6 +55,7 @@ const DECIDING: &[(&str, &str)] = &[
     ("cat scripts/lint.sh | bash -s -- x", "/scripts/lint.sh"),
     ("eval \"$(cat scripts/lint.sh)\"", "/scripts/lint.sh"),
     ("for f in scripts/*.sh; do sh \"$f\"; done", "/scripts"),
+    ("find scripts -name '*.sh' -exec sh {} \\;", "/scripts"),
     ("ls scripts/*.sh | xargs -n1 sh", "/scripts"),
     ("cat scripts/absent.sh | sh", "/scripts/absent.sh"),
     ("python3 scripts/main.py", "/scripts/helper.py"),

@@ -153,8 +153,8 @@ fn is_fed(all: &[Word<'_>]) -> bool {
         }
         for next in all.get(at + 1..).unwrap_or_default().iter().take_while(|next| next.before == word.text) {
             match next.text {
-                // The next words are arguments.
-                "-s" => return true,
+                // The next words are arguments, or the end of `find -exec`.
+                "-s" | "\\" => return true,
                 option if option.starts_with('-') && !next.takes_text() && option != "-m" => {}
                 _ => return false,
             }

@@ -11,7 +11,7 @@ mod values;
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 
-use rable::{ListOperator, Node, NodeKind, PipeSep};
+use rable::{Node, NodeKind, PipeSep};
 
 use super::directory::Directories;
 use super::word::{self, Inner, Word, is_name};
@@ -160,25 +160,7 @@ impl Script {
                 doubt.map_or(Ok(()), Err)
             }
             NodeKind::List { items } => {
-                // The directories that the list up to here may have ended in.
-                let (mut reached, mut before) = (self.place.clone(), ListOperator::Semi);
-                for item in items {
-                    debug_assert!(matches!(
-                        item.operator,
-                        None | Some(
-                            ListOperator::And | ListOperator::Or | ListOperator::Semi | ListOperator::Background
-                        )
-                    ));
-                    let may_be_skipped = matches!(before, ListOperator::And | ListOperator::Or);
-                    let is_apart = may_be_skipped || item.operator == Some(ListOperator::Background);
-                    self.apart(is_apart, |script| script.try_node(&item.command, depth));
-                    // Behind `&&` it has succeeded, unless it was skipped by `||`.
-                    if item.operator != Some(ListOperator::And) || before == ListOperator::Or {
-                        self.place.or(&reached);
-                    }
-                    reached.or(&self.place);
-                    before = item.operator.unwrap_or(ListOperator::Semi);
-                }
+                self.list(items, false, depth);
                 Ok(())
             }
             NodeKind::If { condition, then_body, else_body, redirects } => {

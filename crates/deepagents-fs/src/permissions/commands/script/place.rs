@@ -2,12 +2,33 @@
 
 use std::ops::Range;
 
-use rable::Node;
+use rable::{ListItem, ListOperator, Node, NodeKind};
 
 use super::Script;
 use crate::permissions::commands::directory::Directories;
 
 impl Script {
+    /// Adds what the commands of a list run. `succeeds`: what follows is run only if the whole list has succeeded.
+    pub(super) fn list(&mut self, items: &[ListItem], succeeds: bool, depth: usize) {
+        // The directories that the list up to here may have ended in.
+        let (mut reached, mut before) = (self.place.clone(), ListOperator::Semi);
+        for item in items {
+            let may_be_skipped = matches!(before, ListOperator::And | ListOperator::Or);
+            let is_apart = may_be_skipped || item.operator == Some(ListOperator::Background);
+            let leads_on = item.operator.map_or(succeeds, |operator| operator == ListOperator::And);
+            self.apart(is_apart, |script| match &item.command.kind {
+                NodeKind::List { items } => script.list(items, leads_on, depth),
+                _ => script.try_node(&item.command, depth),
+            });
+            // Behind `&&` it has succeeded, unless it was skipped by `||`.
+            if !leads_on || before == ListOperator::Or {
+                self.place.or(&reached);
+            }
+            reached.or(&self.place);
+            before = item.operator.unwrap_or(ListOperator::Semi);
+        }
+    }
+
     /// Adds what the parts of a compound command run, each of which may be left out.
     pub(super) fn parts<'a>(&mut self, parts: impl IntoIterator<Item = &'a Node>, repeats: bool, depth: usize) {
         let (from, start) = (self.commands.len(), self.place.clone());
