@@ -18,6 +18,7 @@ use crate::args::ServeArgs;
 use crate::exit::{self, Exit, WrongUsage};
 use crate::mcp::Servers;
 use crate::stopping::{EndSignals, Hangup};
+use crate::threads::note;
 use crate::tracing::Tracing;
 use crate::{browser, output, own_files, runtime};
 
@@ -142,7 +143,9 @@ impl Hosting {
         let mut server = Server::new(self.shared.journal.clone(), self.store.clone());
         let mut servers = Vec::new();
         for one in built {
+            let mode = one.approve;
             server = server.agent(one.name, one.agent)?.note(one.note);
+            server = server.check_threads(move |thread| note::keeps_mode(thread, mode));
             if let Some(description) = one.description {
                 server = server.description(description);
             }

@@ -36,8 +36,20 @@ pub(crate) struct ServedAgent {
     pub(crate) description: Option<String>,
     /// Metadata added to the agent's threads. Clients can neither see nor set it.
     pub(crate) note: Map<String, Value>,
+    /// Says why the agent must not work on a thread.
+    pub(crate) thread_check: Option<Box<ThreadCheck>>,
     pub(crate) agent: DeepAgent,
     pub(crate) threads: ThreadAccess,
+}
+
+/// See [`Server::check_threads`](crate::Server::check_threads).
+pub(crate) type ThreadCheck = dyn Fn(&ThreadInfo) -> Result<(), String> + Send + Sync;
+
+impl ServedAgent {
+    /// Rejects a thread that the agent must not work on.
+    pub(crate) fn check_thread(&self, info: &ThreadInfo) -> Result<()> {
+        self.thread_check.as_ref().map_or(Ok(()), |check| check(info).map_err(ApiError::conflict))
+    }
 }
 
 /// The shared parts of the server.

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Method};
 use deepagents::DeepAgent;
-use deepagents_core::journal::{Claim, Journal};
+use deepagents_core::journal::{Claim, Journal, ThreadInfo};
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
 use tower_http::cors::{AllowHeaders, AllowOrigin, AllowPrivateNetwork, CorsLayer};
@@ -105,7 +105,14 @@ impl Server {
             Ok(threads) => threads,
             Err(error) => return Err(ServerError::Agent { name, reason: error.to_string() }),
         };
-        self.agents.push(Arc::new(ServedAgent { name, description: None, note: Map::new(), agent, threads }));
+        self.agents.push(Arc::new(ServedAgent {
+            name,
+            description: None,
+            note: Map::new(),
+            thread_check: None,
+            agent,
+            threads,
+        }));
         Ok(self)
     }
 
@@ -128,8 +135,18 @@ impl Server {
         self
     }
 
-    /// Allows requests to this host name, and requests from pages served there. By default only the names of this
-    /// machine are allowed.
+    /// Sets a check for the threads of the agent that was added last. If it returns an error, runs of the agent on the
+    /// thread are refused with this text and the status 409, however they are started, and an accepted run that has not
+    /// begun fails. The check sees the metadata that other agents and programs have [noted](Self::note). It must not
+    /// block.
+    pub fn check_threads(mut self, check: impl Fn(&ThreadInfo) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        if let Some(last) = self.agents.last_mut().and_then(Arc::get_mut) {
+            last.thread_check = Some(Box::new(check));
+        }
+        self
+    }
+
+    /// Allows requests to this host name. By default only the names of this machine are allowed.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.guard.hosts.push(host.into());
         self

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::project::{AgentPlan, Layout};
+use crate::args::Approve;
 use crate::mcp::{self, Servers};
 use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
@@ -37,6 +38,7 @@ pub(super) struct Built {
     pub(super) description: Option<String>,
     pub(super) agent: DeepAgent,
     pub(super) model: String,
+    pub(super) approve: Approve,
     /// The metadata of its threads.
     pub(super) note: Map<String, Value>,
     /// Its MCP servers. They end when the agent has been dropped everywhere.
@@ -56,7 +58,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared, hidden: &[PathBuf]) -> Re
     let (model, unknown_window) = shared.runtime.block_on(model_choice::with_window(model, &choice, options))?;
     output::remarks(unknown_window);
     let undecided = Undecided::for_run(options, true);
-    let asks = plan.approve == crate::args::Approve::Ask;
+    let asks = plan.approve == Approve::Ask;
     let servers = mcp::servers(options, undecided, asks, plan.servers.clone(), &model)?;
     let has_files = plan.layout.is_none() || options.root.is_some();
     let mut builder = if has_files {
@@ -97,7 +99,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared, hidden: &[PathBuf]) -> Re
     let root = has_files.then(|| options.directory());
     let model = Some((choice.name.as_str(), options.base_url.as_deref()));
     let note = Noted { root, model, approve: plan.approve, redact: &options.redact }.metadata();
-    Ok(Built { name, description, agent, model: choice.name, note, servers })
+    Ok(Built { name, description, agent, model: choice.name, approve: plan.approve, note, servers })
 }
 
 /// Adds what a directory with an `agent.json` describes: sub-agents, skills, which are read from the directory, and

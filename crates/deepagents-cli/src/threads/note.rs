@@ -74,6 +74,34 @@ pub(crate) fn mode_of(thread: &ThreadInfo) -> Option<Approve> {
     Approve::deserialize(thread.metadata.get(MODE)?).ok()
 }
 
+/// Returns an error if a thread is in a mode that allows less than that of an agent which is to work on it.
+pub(crate) fn keeps_mode(thread: &ThreadInfo, mode: Approve) -> Result<(), String> {
+    let Some(noted) = thread.metadata.get(MODE) else { return Ok(()) };
+    // A mode of a later version may allow nothing.
+    let own = mode_of(thread).unwrap_or(Approve::Deny);
+    if allowed(own) >= allowed(mode) {
+        return Ok(());
+    }
+    let name = |mode: Approve| mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    // Servers have no `allow-list`.
+    let served = name(if own == Approve::Ask { own } else { Approve::Deny });
+    let (own, mode, id) = (noted.as_str().unwrap_or("unknown"), name(mode), &thread.id);
+    Err(format!(
+        "this thread is in the mode `{own}`, which allows less than `{mode}`, the mode of this agent: continue it in the terminal \
+         with `deepagents run --resume {id}`, or serve an agent with `approve = \"{served}\"`"
+    ))
+}
+
+/// Orders the modes by how much they allow.
+fn allowed(mode: Approve) -> u8 {
+    match mode {
+        Approve::Deny => 0,
+        Approve::AllowList => 1,
+        Approve::Ask => 2,
+        Approve::Auto => 3,
+    }
+}
+
 /// Returns what the thread redacts, if noted.
 pub(crate) fn redaction_of(thread: &ThreadInfo) -> Vec<RedactedKind> {
     let noted = thread.metadata.get(REDACT).and_then(Value::as_array).into_iter().flatten();

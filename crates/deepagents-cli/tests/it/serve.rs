@@ -365,3 +365,39 @@ fn secrets_that_other_users_can_read_are_pointed_out() {
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
     assert!(!remarks(&place).contains("chmod 600"));
 }
+
+#[test]
+fn a_thread_that_the_terminal_continued_in_a_stricter_mode_is_not_continued_by_a_laxer_agent() {
+    let place = Place::obeying();
+    let home = place.dir.path().join("home");
+    let call = |file: &str| format!("call write_file {{\"file_path\": \"/{file}\", \"content\": \"x\"}}");
+    let input = |text: &str| json!({"assistant_id": "one", "input": {"messages": [{"role": "user", "content": text}]}});
+    for (mode, wanted) in [("deny", "deny"), ("allow-list", "deny"), ("ask", "ask")] {
+        place.describe("root = \".\"\napprove = \"auto\"\n");
+        let serving = place.serve_project();
+        let id = serving.ask("POST", "/threads", "", &json!({})).1["thread_id"].as_str().unwrap().to_owned();
+        let wait = format!("/threads/{id}/runs/wait");
+        assert_eq!(serving.ask("POST", &wait, "", &input("hi")).0, 200);
+        let program = |args: &[&str]| finish(deepagents().env("HOME", &home).current_dir(place.path()).args(args));
+        let terminal = program(&["run", "--approve", mode, "--resume", &id, &call("terminal.txt")]);
+        assert!(!place.path().join("terminal.txt").exists(), "{terminal:?}");
+
+        let (status, answer) = serving.ask("POST", &wait, "", &input(&call("served.txt")));
+        let why = answer["detail"].as_str().unwrap_or_default();
+        assert_eq!(status, 409, "{answer}");
+        let (mode_named, serve) = (format!("`{mode}`"), format!("approve = \"{wanted}\""));
+        for words in [&*mode_named, "`auto`", &format!("run --resume {id}"), &serve] {
+            assert!(why.contains(words), "{why}");
+        }
+        // The stored mode still holds in the terminal.
+        let terminal = program(&["run", "--resume", &id, &call("again.txt")]);
+        drop(serving);
+
+        // An agent in that mode continues it.
+        place.describe(&format!("root = \".\"\napprove = {wanted:?}\n"));
+        let serving = place.serve_project();
+        assert_eq!(serving.ask("POST", &wait, "", &input(&call("served.txt"))).0, 200);
+        let written = ["served.txt", "again.txt"].map(|name| place.path().join(name).exists());
+        assert_eq!(written, [false, false], "{mode}: {terminal:?}");
+    }
+}

@@ -176,6 +176,7 @@ async fn take(app: &App, (assistant, names): (&str, &Named), message: &Message) 
     let Some(known) = &message.task else {
         let thread = message.context.clone().unwrap_or_else(ids::fresh);
         let task = TaskRecord::new(assistant, ids::check("contextId", &thread)?);
+        runs::check_thread(app, assistant, &task.thread).await?;
         let mut body = record::request(assistant);
         body.input = Some(message.input());
         return Ok(Taken { run: task.id.clone(), task, body });
@@ -185,6 +186,7 @@ async fn take(app: &App, (assistant, names): (&str, &Named), message: &Message) 
     if context.is_some_and(|context| context != task.thread) {
         return Err(RpcError::invalid("the task belongs to another context; omit `contextId` or `taskId`"));
     }
+    runs::check_thread(app, &task.assistant, &task.thread).await?;
     let resume = Some(message.resume(app, &task).await?);
     let run = ids::fresh();
     task.runs.push(run.clone());

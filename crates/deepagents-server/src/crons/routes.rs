@@ -59,14 +59,18 @@ async fn create(
     Body(mut payload): Body<Map<String, Value>>,
 ) -> Result<Json<Cron>> {
     let thread = thread.map(|Path(thread)| thread);
-    if let Some(thread) = &thread {
-        app.thread(thread).await?;
-    }
+    let info = match &thread {
+        Some(thread) => Some(app.thread(thread).await?),
+        None => None,
+    };
     check_input(&payload).map_err(ApiError::invalid)?;
     let create: Create = read_body(&payload)?;
     payload.retain(|key, _| !CRON_FIELDS.contains(&key.as_str()));
     let assistant = assistants::known(&app, &create.assistant_id).await?;
     let now = ids::now();
+    if let Some(info) = &info {
+        app.known_agent(&assistant.graph_id)?.check_thread(info)?;
+    }
     let mut cron = Cron {
         cron_id: ids::fresh(),
         assistant_id: assistant.assistant_id.clone(),

@@ -224,6 +224,10 @@ async fn begin(
         let from = record.from.unwrap_or(info.end);
         *followed = Some(Projector::new(app, run, from, record.kwargs.shows_state()).await?);
     }
+    if !record.kwargs.ends() {
+        // Another program may have worked on the thread since the run was accepted.
+        app.known_agent(&record.graph_id)?.check_thread(&info)?;
+    }
     match prepare(app, run, &record, &info).await {
         Ok(Prepared::Run(input)) => work(app, run, &record, begun, *input, followed).await,
         Ok(Prepared::Resolved(state)) => Ok(Attempt::Ended(Ending::Resolved(state))),

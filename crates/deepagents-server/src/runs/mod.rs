@@ -40,5 +40,5 @@ pub(crate) use routes::routes;
 pub(crate) use run_options::StreamMode;
 pub use served::ServedRun;
 pub(crate) use spending::Spending;
-pub(crate) use start::{assistant_of, start, start_once};
+pub(crate) use start::{assistant_of, check_thread, start, start_once};
 pub(crate) use waiting::joined;

@@ -51,6 +51,12 @@ pub(super) async fn check(app: &App, body: &RunCreate) -> Result<()> {
     body.check(app, &assistant.graph_id, None).await.map(drop)
 }
 
+/// Rejects runs of an assistant on a thread, if it exists, that its agent must not work on.
+pub(crate) async fn check_thread(app: &App, assistant: &str, thread: &str) -> Result<()> {
+    let Some(info) = found(app, thread).await? else { return Ok(()) };
+    app.known_agent(&assistant_of(app, assistant).await?.graph_id)?.check_thread(&info)
+}
+
 /// A run request with its thread and assistant.
 struct RunRequest {
     thread: String,
@@ -105,6 +111,9 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
         None if !stateless => found(app, &id).await?,
         existing => existing,
     };
+    if let Some(info) = existing.as_ref().filter(|_| !body.ends()) {
+        app.known_agent(&assistant.graph_id)?.check_thread(info)?;
+    }
     let earlier = body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
     if earlier.is_none() && body.is_about_state() {
         // Earlier runs may change the thread before this one begins, and it must not undo what they do.

@@ -36,6 +36,7 @@ mod storage;
 mod streams;
 mod support;
 mod tasks;
+mod thread_checks;
 mod threads;
 mod tls;
 mod ttl;
