@@ -1,6 +1,6 @@
 //! Stored records of crons.
 
-use deepagents_core::store::{Item, Query, StoreError};
+use deepagents_core::store::{Comparison, Filter, Item, Query, StoreError};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,21 @@ use serde_json::{Map, Value, json};
 
 use super::schedule::{Schedule, ScheduleError, zone};
 use crate::app::App;
-use crate::auth::owns;
+use crate::auth::{caller, owns};
 use crate::deserialize::from_value;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::records::{Records, read};
 use crate::runs::RunCreate;
+
+/// Maximum size of a payload.
+const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+
+/// Maximum size of a stored cron without its payload.
+const MAX_RECORD_BYTES: usize = 16 << 10;
+
+/// Maximum number of crons of a caller.
+pub(super) const MAX_CRONS: usize = 100;
 
 /// A cron as clients see it: a run that is repeated on a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +36,8 @@ pub(crate) struct Cron {
     pub(crate) end_time: Option<Timestamp>,
     pub(crate) enabled: bool,
     pub(crate) metadata: Map<String, Value>,
-    /// The body of each run's request.
+    /// The body of each run's request. It is stored apart, and only read by those who need it.
+    #[serde(default)]
     pub(crate) payload: Map<String, Value>,
     /// What happens to a run's own thread when the run completes.
     pub(crate) on_run_completed: Option<String>,
@@ -54,6 +64,10 @@ fn records(app: &App) -> Records<'_> {
     app.records(&["crons"])
 }
 
+fn payloads(app: &App) -> Records<'_> {
+    app.records(&["cron-payloads"])
+}
+
 impl Cron {
     /// Computes the next due time after `after`.
     pub(crate) fn plan(&mut self, after: Timestamp) -> Result<()> {
@@ -77,18 +91,54 @@ impl Cron {
         read_body(&body)
     }
 
-    /// Stores the cron if the stored item is still at the version `known`, which is `None` for a new one. Returns
-    /// `false` if it was changed or removed meanwhile, and then stores nothing.
+    /// Stores the cron, without its payload, if the stored item is still at the version `known`, which is `None` for a
+    /// new one. Returns `false` if it was changed or removed meanwhile, and then stores nothing.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
-        let saved = records(app).replace(&self.cron_id, self, known).await?.is_some();
+        let light = Self { payload: Map::new(), ..self.clone() };
+        let saved = records(app).replace(&self.cron_id, &light, known).await?.is_some();
         if saved {
             app.crons_changed.notify_one();
         }
         Ok(saved)
     }
 
+    /// Like [`save`](Self::save), for the payload.
+    pub(crate) async fn save_payload(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
+        Ok(payloads(app).replace(&self.cron_id, &self.payload, known).await?.is_some())
+    }
+
+    /// Reads the payload, and returns its version. `None` if the cron was removed meanwhile, or if it was stored by an
+    /// earlier version, together with its payload.
+    pub(super) async fn read_payload(&mut self, app: &App) -> Result<Option<u64>> {
+        let Some((payload, version)) = payloads(app).get("payload of the cron", &self.cron_id).await? else {
+            return Ok(None);
+        };
+        self.payload = payload;
+        Ok(Some(version))
+    }
+
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
-        Ok(records(app).delete(&self.cron_id).await?)
+        records(app).delete(&self.cron_id).await?;
+        Ok(payloads(app).delete(&self.cron_id).await?)
+    }
+
+    /// Rejects a cron that is too large. The part that is read with every list of crons must be small.
+    pub(super) fn check_size(&self) -> Result<()> {
+        let size = |value: &Value| value.to_string().len();
+        let light = Self { payload: Map::new(), ..self.clone() };
+        if size(&json!(light)) > MAX_RECORD_BYTES {
+            return Err(ApiError::invalid(format!(
+                "a cron may have {} kB, apart from the input and the configuration of its runs",
+                MAX_RECORD_BYTES >> 10
+            )));
+        }
+        if size(&json!(self.payload)) > MAX_PAYLOAD_BYTES {
+            return Err(ApiError::invalid(format!(
+                "the requests of a cron's runs may have {} MB",
+                MAX_PAYLOAD_BYTES >> 20
+            )));
+        }
+        Ok(())
     }
 
     /// Derives the id of the run for a due time. It is the same whoever creates the run.
@@ -107,25 +157,32 @@ pub(super) fn read_body<T: DeserializeOwned>(body: &Map<String, Value>) -> Resul
         .map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
 }
 
-/// Returns all crons, newest first.
-pub(crate) async fn all(app: &App) -> Result<Vec<Cron>> {
-    let mut found: Vec<Cron> = records(app).all().await?;
+/// Returns the crons that the caller may see, newest first, without their payloads.
+pub(super) async fn visible(app: &App) -> Result<Vec<Cron>> {
+    let mut query = Query::default();
+    if let Some(caller) = caller().filter(|caller| !caller.is_admin()) {
+        query.fields.insert("user_id".to_owned(), json!(caller.id()));
+    }
+    let mut found: Vec<Cron> = records(app).search(&query).await?.into_iter().filter_map(read).collect();
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at));
     Ok(found)
 }
 
-/// Returns all crons, each with the version of the stored item.
-pub(super) async fn all_versions(app: &App) -> Result<Vec<(Cron, u64)>> {
+/// Returns the crons that are due at a time, without their payloads, each with the version of the stored item.
+pub(super) async fn due_at(app: &App, time: Timestamp) -> Result<Vec<(Cron, u64)>> {
     let versioned = |item: Item| {
         let version = item.version;
         Some((read(item)?, version))
     };
-    Ok(records(app).search(&Query::default()).await?.into_iter().filter_map(versioned).collect())
+    let due = Filter::new("next_run_date", Comparison::AtMost(json!(time)));
+    let query = Query { filters: vec![due], ..Query::default() };
+    Ok(records(app).search(&query).await?.into_iter().filter_map(versioned).collect())
 }
 
 /// Removes the crons that match, regardless of their owner.
 pub(crate) async fn remove_where(app: &App, these: impl Fn(&Cron) -> bool) -> Result<()> {
-    for cron in all(app).await?.iter().filter(|cron| these(cron)) {
+    let all: Vec<Cron> = records(app).all().await?;
+    for cron in all.iter().filter(|cron| these(cron)) {
         cron.delete(app).await?;
     }
     Ok(())
@@ -133,12 +190,21 @@ pub(crate) async fn remove_where(app: &App, these: impl Fn(&Cron) -> bool) -> Re
 
 /// Returns an existing cron.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Cron> {
-    Ok(find_version(app, id).await?.0)
+    Ok(find_versions(app, id).await?.0)
 }
 
-/// Like [`find`], with the version of the stored item.
-pub(super) async fn find_version(app: &App, id: &str) -> Result<(Cron, u64)> {
+/// The versions of the two items of a cron. An earlier version stored no payload apart.
+pub(super) struct Versions {
+    pub(super) cron: u64,
+    pub(super) payload: Option<u64>,
+}
+
+/// Like [`find`], with the versions of the stored items.
+pub(super) async fn find_versions(app: &App, id: &str) -> Result<(Cron, Versions)> {
     ids::check("cron ID", id)?;
     let found: Option<(Cron, u64)> = records(app).get("cron", id).await?;
-    found.filter(|(cron, _)| owns(cron.user_id.as_deref())).ok_or_else(|| ApiError::not_found("Cron", id))
+    let (mut cron, version) =
+        found.filter(|(cron, _)| owns(cron.user_id.as_deref())).ok_or_else(|| ApiError::not_found("Cron", id))?;
+    let payload = cron.read_payload(app).await?;
+    Ok((cron, Versions { cron: version, payload }))
 }

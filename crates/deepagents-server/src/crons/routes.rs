@@ -10,14 +10,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::record::{Cron, all, find, find_version, read_body};
+use super::record::{Cron, MAX_CRONS, find, find_versions, read_body, visible};
 use crate::app::App;
 use crate::assistants;
-use crate::auth::{caller_id, owns};
+use crate::auth::{caller, caller_id};
 use crate::body::Body;
 use crate::deserialize::present;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::reservation::{Name, with_reservation};
 use crate::runs::check_input;
 use crate::threads::{Limit, SortOrder, contains, page_of};
 
@@ -67,10 +68,10 @@ async fn create(
     let create: Create = read_body(&payload)?;
     payload.retain(|key, _| !CRON_FIELDS.contains(&key.as_str()));
     let assistant = assistants::known(&app, &create.assistant_id).await?;
-    let now = ids::now();
     if let Some(info) = &info {
         app.known_agent(&assistant.graph_id)?.check_thread(info)?;
     }
+    let now = ids::now();
     let mut cron = Cron {
         cron_id: ids::fresh(),
         assistant_id: assistant.assistant_id.clone(),
@@ -90,9 +91,27 @@ async fn create(
     };
     // An invalid run is rejected now, not when it is due.
     cron.run()?.check(&app, &assistant.graph_id, None).await?;
+    cron.check_size()?;
     cron.plan(Timestamp::now())?;
-    cron.save(&app, None).await?;
+    match caller() {
+        Some(caller) => with_reservation(&app, Name::Caller(caller.id()), store_new(&app, &cron)).await?,
+        None => store_new(&app, &cron).await?,
+    }
     Ok(Json(cron))
+}
+
+/// Stores a new cron, unless its owner has too many.
+async fn store_new(app: &App, cron: &Cron) -> Result<()> {
+    if let Some(owner) = &cron.user_id {
+        let own = visible(app).await?.into_iter().filter(|cron| cron.user_id.as_ref() == Some(owner)).count();
+        if own >= MAX_CRONS {
+            return Err(ApiError::conflict(format!("you have {MAX_CRONS} crons, and no more are allowed; delete one")));
+        }
+    }
+    // A cron must not be due before its payload is there.
+    cron.save_payload(app, None).await?;
+    cron.save(app, None).await?;
+    Ok(())
 }
 
 async fn one(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<Json<Cron>> {
@@ -130,14 +149,16 @@ async fn update(
     }
     // Concurrent updates retry, so that each applies to the result of the one before.
     loop {
-        let (mut changed, version) = find_version(&app, &cron).await?;
+        let (mut changed, known) = find_versions(&app, &cron).await?;
         change(&mut changed, body.clone())?;
         let assistant = assistants::known(&app, &changed.assistant_id).await?;
         changed.assistant_id.clone_from(&assistant.assistant_id);
         changed.run()?.check(&app, &assistant.graph_id, None).await?;
         changed.updated_at = ids::now();
+        changed.check_size()?;
         changed.plan(Timestamp::now())?;
-        if changed.save(&app, Some(version)).await? {
+        // Changes can be applied twice, so the payload may have them already when the cron was changed meanwhile.
+        if changed.save_payload(&app, known.payload).await? && changed.save(&app, Some(known.cron)).await? {
             return Ok(Json(changed));
         }
     }
@@ -205,10 +226,9 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
         None => None,
     };
     let wanted = search.metadata.clone().unwrap_or_default();
-    let mut found = all(app).await?;
+    let mut found = visible(app).await?;
     found.retain(|cron| {
-        owns(cron.user_id.as_deref())
-            && assistant.as_ref().is_none_or(|assistant| *assistant == cron.assistant_id)
+        assistant.as_ref().is_none_or(|assistant| *assistant == cron.assistant_id)
             && thread.as_ref().is_none_or(|thread| cron.thread_id.as_ref() == Some(thread))
             && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
             && contains(&cron.metadata, &wanted)
@@ -230,7 +250,11 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
 }
 
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
-    page_of(found(&app, &body).await?, (body.offset, body.limit), body.select.as_deref(), FIELDS)
+    let mut found = found(&app, &body).await?;
+    for cron in found.iter_mut().skip(body.offset).take(body.limit.get()) {
+        cron.read_payload(&app).await?;
+    }
+    page_of(found, (body.offset, body.limit), body.select.as_deref(), FIELDS)
 }
 
 async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::record::{Cron, all_versions};
+use super::record::{Cron, due_at};
 use crate::app::App;
 use crate::auth::as_owner;
 use crate::error::Result;
@@ -38,8 +38,11 @@ pub(crate) async fn run(app: Weak<App>) {
 
 /// Starts the runs that are due and returns how long to sleep.
 async fn tick(app: &Arc<App>) -> Duration {
+    // A bound in whole seconds compares as text with due times, which are whole seconds, too.
+    let until = Timestamp::now().as_second().saturating_add(MAX_SLEEP.as_secs().cast_signed());
+    let until = Timestamp::from_second(until).unwrap_or(Timestamp::MAX);
     // If the storage is unavailable, retry soon.
-    let Ok(crons) = all_versions(app).await else { return Duration::from_secs(5) };
+    let Ok(crons) = due_at(app, until).await else { return Duration::from_secs(5) };
     let mut pause = MAX_SLEEP;
     for (mut cron, version) in crons {
         let Some(due) = cron.next_run_date else { continue };
@@ -47,6 +50,16 @@ async fn tick(app: &Arc<App>) -> Duration {
         if due > now {
             let wait = Duration::try_from(due.duration_since(now)).unwrap_or_default();
             pause = pause.min(wait);
+            continue;
+        }
+        let is_read = match cron.read_payload(app).await {
+            Ok(Some(_)) => true,
+            // An earlier version stored the cron together with its payload.
+            Ok(None) => !cron.payload.is_empty() && cron.save_payload(app, None).await.is_ok(),
+            Err(_) => false,
+        };
+        if !is_read {
+            pause = pause.min(Duration::from_secs(5));
             continue;
         }
         // The run is created before the next time is stored. After a crash between the two, the run is found and not

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use deepagents::models::scripted::Turn;
 use deepagents::{Journal, MemoryJournal};
 use deepagents_core::store::{MemoryStore, Store};
+use deepagents_server::{Identity, Server, StaticTokens};
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::hooked::HookedStore;
-use crate::support::{agent, say, serve, serve_on, until};
+use crate::hooked::{HookedStore, WatchedStore};
+use crate::support::{Client, agent, run, say, serve, serve_on, server, until};
 
 #[tokio::test]
 async fn a_cron_can_be_created_found_changed_and_deleted() {
@@ -220,4 +221,115 @@ async fn expired_items_are_removed_from_the_store() {
     let store = Arc::new(HookedStore::default());
     serve_on(agent(vec![], journal.clone()), journal, store.clone()).await;
     until(async || store.sweeps.load(Ordering::Relaxed) != 0).await;
+}
+
+fn tokens() -> StaticTokens {
+    StaticTokens::new().token("ada's", Identity::new("ada")).token("eve's", Identity::new("eve"))
+}
+
+/// Creates a cron for the first of January. Returns its id.
+async fn yearly(client: &Client, text: &str) -> String {
+    let mut body = say(text);
+    body["schedule"] = json!("0 5 1 1 *");
+    client.post("/runs/crons", body).await["cron_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn neither_the_timer_nor_lists_of_others_read_crons_that_are_not_due() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store = Arc::new(WatchedStore::default());
+    let turns = (0..100).map(|_| Turn::text("Here.")).collect();
+    let serving = Server::new(journal.clone(), store.clone()).agent("agent", agent(turns, journal)).unwrap();
+    let client = run(serving.authenticate(tokens())).await.0;
+    let (ada, eve) = (client.with_token("ada's"), client.with_token("eve's"));
+    let large = yearly(&eve, &"x".repeat(500_000)).await;
+    let small = yearly(&ada, "report").await;
+    store.take();
+    let thread = ada.thread().await;
+    let mut body = say("again");
+    body["schedule"] = json!("* * * * * *");
+    ada.post(&format!("/threads/{thread}/runs/crons"), body).await;
+    let runs = format!("/threads/{thread}/runs");
+    until(async || ada.get(&runs).await.as_array().unwrap().len() > 1).await;
+    assert_eq!(ada.post("/runs/crons/count", json!({})).await, json!(2));
+    assert_eq!(ada.post("/runs/crons/search", json!({"limit": 1})).await.as_array().unwrap().len(), 1);
+    let read = store.take();
+    let payloads = |read: &[(String, String)], id: &str| {
+        read.iter().filter(|(kind, key)| kind == "cron-payloads" && key == id).count()
+    };
+    assert!(!read.iter().any(|(_, key)| *key == large), "{read:?}");
+    assert_eq!(payloads(&read, &small), 0, "not even those of the same caller");
+
+    // Those who ask for it get all of it.
+    let found = eve.post("/runs/crons/search", json!({})).await;
+    assert_eq!(found[0]["payload"]["input"]["messages"], say(&"x".repeat(500_000))["input"]["messages"]);
+    assert_eq!(payloads(&store.take(), &large), 1);
+}
+
+#[tokio::test]
+async fn a_caller_has_a_limited_number_of_crons_and_a_cron_a_limited_size() {
+    let client = run(server(vec![]).authenticate(tokens())).await.0;
+    let (ada, eve) = (client.with_token("ada's"), client.with_token("eve's"));
+    let mut last = String::new();
+    for _ in 0..100 {
+        last = yearly(&eve, "report").await;
+    }
+    let mut body = say("one more");
+    body["schedule"] = json!("0 5 1 1 *");
+    let (status, answer) = eve.send(Method::POST, "/runs/crons", &body).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    assert!(answer["detail"].as_str().unwrap().contains("delete one"), "{answer}");
+    let place = format!("/runs/crons/{}", yearly(&ada, "of another caller").await);
+    assert_eq!(eve.send(Method::DELETE, &format!("/runs/crons/{last}"), &json!({})).await.0, StatusCode::NO_CONTENT);
+    yearly(&eve, "again").await;
+
+    let large = [
+        ("input", say(&"x".repeat(1 << 20))["input"].clone()),
+        ("metadata", json!({"a": "x".repeat(20_000)})),
+        ("schedule", json!(format!("{} 5 1 1 *", ["0"; 10_000].join(",")))),
+    ];
+    for (field, value) in large {
+        let mut new = body.clone();
+        new[field] = value.clone();
+        let (status, answer) = ada.send(Method::POST, "/runs/crons", &new).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{field}: {answer}");
+        let (status, answer) = ada.send(Method::PATCH, &place, &json!({field: value})).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{field}: {answer}");
+    }
+    assert_eq!(ada.post("/runs/crons/count", json!({})).await, json!(1));
+    assert_eq!(ada.get(&place).await["payload"]["input"], say("of another caller")["input"]);
+}
+
+#[tokio::test]
+async fn a_cron_stored_with_its_payload_by_an_earlier_version_runs_and_can_be_changed() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let first = serve_on(agent(vec![], journal.clone()), journal.clone(), store.clone()).await;
+    let payloads = ["deepagents-server", "cron-payloads"].map(str::to_owned);
+    let thread = first.thread().await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let mut body = say("report");
+        body["schedule"] = json!("0 5 1 1 *");
+        let made = first.post(&format!("/threads/{thread}/runs/crons"), body).await;
+        let id = made["cron_id"].as_str().unwrap().to_owned();
+        let mut cron: Value = store.get(&place(), &id).await.unwrap().unwrap().value;
+        cron["payload"] = store.get(&payloads, &id).await.unwrap().unwrap().value;
+        store.put(&place(), &id, cron).await.unwrap();
+        assert!(store.delete(&payloads, &id).await.unwrap());
+        ids.push(id);
+    }
+    let changed = first.send(Method::PATCH, &format!("/runs/crons/{}", ids[1]), &json!({"metadata": {"b": 2}})).await.1;
+    assert_eq!((&changed["payload"]["input"], &changed["metadata"]["b"]), (&say("report")["input"], &json!(2)));
+    let mut cron = store.get(&place(), &ids[0]).await.unwrap().unwrap().value;
+    cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
+    store.put(&place(), &ids[0], cron).await.unwrap();
+    let second = serve_on(agent(vec![Turn::text("Here.")], journal.clone()), journal, store.clone()).await;
+    until(async || second.get(&format!("/threads/{thread}/runs")).await[0]["status"] == "success").await;
+    for id in &ids {
+        until(async || store.get(&payloads, id).await.unwrap().is_some()).await;
+        until(async || store.get(&place(), id).await.unwrap().unwrap().value["payload"] == json!({})).await;
+        let shown = second.get(&format!("/runs/crons/{id}")).await;
+        assert_eq!(shown["payload"]["input"], say("report")["input"]);
+    }
 }

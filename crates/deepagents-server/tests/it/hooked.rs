@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deepagents_core::forward_store;
-use deepagents_core::store::{Item, MemoryStore, Store, StoreError, Write};
+use deepagents_core::store::{Item, MemoryStore, Query, Store, StoreError, Write};
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
@@ -129,5 +129,44 @@ impl Store for WithoutResults {
             return Box::pin(std::future::pending());
         }
         self.0.delete(namespace, key)
+    }
+}
+
+/// A store that remembers the kinds and keys of the server's records that were read from it.
+#[derive(Default)]
+pub(crate) struct WatchedStore {
+    inner: MemoryStore,
+    read: Mutex<Vec<(String, String)>>,
+}
+
+impl WatchedStore {
+    /// Returns what was read since the last call.
+    pub(crate) fn take(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.read.lock().unwrap())
+    }
+
+    fn remember<'a>(&self, items: impl IntoIterator<Item = &'a Item>) {
+        let kind = |item: &Item| item.namespace.get(1).cloned().unwrap_or_default();
+        self.read.lock().unwrap().extend(items.into_iter().map(|item| (kind(item), item.key.clone())));
+    }
+}
+
+impl Store for WatchedStore {
+    forward_store!([.inner]; write, delete, namespaces, sweep);
+
+    fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
+        Box::pin(async move {
+            let item = self.inner.get(namespace, key).await?;
+            self.remember(&item);
+            Ok(item)
+        })
+    }
+
+    fn search<'a>(&'a self, namespace: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>> {
+        Box::pin(async move {
+            let items = self.inner.search(namespace, query).await?;
+            self.remember(&items);
+            Ok(items)
+        })
     }
 }
