@@ -176,7 +176,12 @@ fn is_readable_by_others(file: &Path) -> bool {
 }
 
 fn append(file: &Path) -> Result<File> {
-    OpenOptions::new().append(true).create(true).open(file).with_context(|| format!("opening {}", file.display()))
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    // It names callers and what they do.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file).with_context(|| format!("opening {}", file.display()))
 }
 
 fn tls(certificates: &Path, key: &Path) -> Result<ServerConfig> {

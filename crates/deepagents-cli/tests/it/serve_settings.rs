@@ -175,6 +175,12 @@ fn hosts_origins_and_the_audit_log_are_as_configured() {
     serving.ask("DELETE", &format!("/threads/{thread}"), "", &json!({}));
     let noted = fs::read_to_string(place.path().join("audit.log")).unwrap();
     assert!(noted.lines().any(|line| line.contains("DELETE") && line.contains(thread)), "{noted}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(place.path().join("audit.log")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "only its owner can read who did what");
+    }
     // The requests with a foreign `Host` and a foreign `Origin`.
     assert_eq!(noted.lines().filter(|line| line.contains("/info") && line.contains("403")).count(), 2, "{noted}");
 }

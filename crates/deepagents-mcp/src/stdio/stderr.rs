@@ -1,7 +1,6 @@
 //! Drains a server's stderr. Keeps its end in memory, and optionally logs it to a file.
 
 use std::collections::VecDeque;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -13,6 +12,9 @@ use crate::text;
 
 /// Number of bytes kept from the end.
 const TAIL_BYTES: usize = 2_048;
+/// The mode of a log.
+#[cfg(unix)]
+const PRIVATE: u32 = 0o600;
 /// Maximum size of a log, in bytes. Later output is dropped.
 const MAX_LOG_BYTES: usize = 1 << 20;
 /// Maximum length of a line in an error, in characters.
@@ -76,8 +78,13 @@ pub(super) async fn drain(mut stderr: ChildStderr, tail: StderrTail, log: Option
 /// Creates a log that only the owner may read: servers print secrets too.
 async fn create(path: PathBuf) -> Option<tokio::fs::File> {
     tokio::fs::create_dir_all(path.parent()?).await.ok()?;
-    let file =
-        tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await.ok()?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o600)).await.ok()?;
+    let mut options = tokio::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    options.mode(PRIVATE);
+    let file = options.open(path).await.ok()?;
+    // Logs of earlier versions could be read by others. Servers print requests and tokens.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(PRIVATE)).await.ok()?;
     Some(file)
 }

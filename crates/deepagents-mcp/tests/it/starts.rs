@@ -127,6 +127,27 @@ async fn a_servers_stderr_goes_to_its_log() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_else_can_read_the_log_of_a_server_not_even_one_of_an_earlier_version() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.log");
+    std::fs::write(&old, "").unwrap();
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for name in ["new", "old"] {
+        let script = Script::new(&[echo()], text("echoed")).at_start("echo 'token 123' >&2");
+        let options = deepagents_mcp::McpOptions { log_dir: Some(folder.path().to_owned()), ..options() };
+        let servers = McpServers::new([(name, script.config())], options);
+        servers.ready().await;
+        servers.close().await;
+        let log = folder.path().join(format!("{name}.log"));
+        let has_log = || std::fs::read_to_string(&log).is_ok_and(|log| log == "token 123\n");
+        crate::script::eventually("the log", has_log).await;
+        assert_eq!(std::fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_protocol_version_is_refused_by_name() {
     let odd = r#"read -r line; say "{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":-32601,\"message\":\"unknown\"}}"
