@@ -47,16 +47,20 @@ pub(crate) fn exact(text: &str) -> String {
 /// Whether a character has a glyph of its own that is not a blank.
 fn has_glyph(c: char) -> bool {
     let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
-    let is_selector = matches!(c, '\u{34f}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}')
-        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
     // `escape_debug` escapes control, format, separator, unassigned and private-use characters.
-    !is_blank && !is_selector && c.escape_debug().len() == 1
+    !is_blank && !is_selector(c) && c.escape_debug().len() == 1
+}
+
+/// Whether a character only selects how the one before it looks, or joins others.
+fn is_selector(c: char) -> bool {
+    matches!(c, '\u{34f}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}')
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// Whether a character is a combining mark: `escape_debug` escapes one at the beginning of a text, but not after a letter.
 fn is_mark(c: char) -> bool {
     let after_letter: String = ['a', c].iter().collect();
-    !c.is_ascii() && c.escape_debug().len() > 1 && after_letter.escape_debug().count() == 2
+    !c.is_ascii() && !is_selector(c) && c.escape_debug().len() > 1 && after_letter.escape_debug().count() == 2
 }
 
 /// Cleans the description of a tool and cuts it to [`MAX_DESCRIPTION_CHARS`].

@@ -12,6 +12,22 @@ use deepagents_fs::{Backend, CompositeBackend, FsError, PathError, VPath, WriteM
 
 /// Asks where a run keeps one of the directories of the harness; see
 /// [`DeepAgentBuilder::artifact_files`](crate::DeepAgentBuilder::artifact_files).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use deepagents::fs::{Backend, LocalBackend};
+/// use deepagents::{ArtifactRequest, DeepAgent};
+///
+/// # fn directory_of(_thread: &str, _directory: &str) -> std::path::PathBuf { std::env::temp_dir() }
+/// let find = |request: &ArtifactRequest<'_>| -> Option<Arc<dyn Backend>> {
+///     // Runs without a thread keep them in their workspace.
+///     let directory = directory_of(request.cx.root_thread()?, request.directory);
+///     Some(Arc::new(LocalBackend::open(directory).ok()?))
+/// };
+/// let builder = DeepAgent::builder().artifact_files(find);
+/// # drop(builder);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ArtifactRequest<'a> {

@@ -50,8 +50,8 @@ fn names(paths: &[VPath]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// A change, checked and with the contents that it needs.
-struct Step {
+/// A change with the contents that it needs.
+struct CheckedChange {
     path: VPath,
     turn: Turn,
     /// The new content; `None` to delete the file.
@@ -134,7 +134,7 @@ impl OverlayBackend {
     }
 
     /// Checks changes and reads what they need.
-    async fn steps(&self, state: &State, changes: &[OverlayChange]) -> Result<Vec<Step>, ApplyError> {
+    async fn steps(&self, state: &State, changes: &[OverlayChange]) -> Result<Vec<CheckedChange>, ApplyError> {
         let (mut steps, mut stale) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
             let path = &change.path;
@@ -171,12 +171,12 @@ impl OverlayBackend {
                 Some(_) if !is_file => Turn::AfterDeletions,
                 _ => Turn::First,
             };
-            steps.push(Step { path: path.clone(), turn, content, below, old });
+            steps.push(CheckedChange { path: path.clone(), turn, content, below, old });
         }
         if stale.is_empty() { Ok(steps) } else { Err(ApplyError::Stale(stale)) }
     }
 
-    async fn make(&self, working: &mut Working, step: &Step, made: &mut Vec<Made>) -> Result<(), FsError> {
+    async fn make(&self, working: &mut Working, step: &CheckedChange, made: &mut Vec<Made>) -> Result<(), FsError> {
         let (lower, path) = (&*self.lower, step.path.clone());
         // Edits in this process wait for each other, as they do elsewhere.
         let _guard = lower.lock(&path).await;

@@ -354,7 +354,7 @@ fn script() -> impl Strategy<Value = String> {
     let some = prop::collection::vec((step, prop::sample::select(&BETWEEN[..])), 1..5);
     let joined = |parts: Vec<(String, &str)>| {
         let text: String = parts.iter().map(|(step, between)| format!("{step}{between}")).collect();
-        parts.last().map_or(String::new(), |(_, last)| text[..text.len() - last.len()].to_owned())
+        parts.last().and_then(|(_, last)| text.strip_suffix(last)).unwrap_or_default().to_owned()
     };
     let block = (some.prop_map(joined), prop::sample::select(&AROUND[..]));
     let block = block.prop_map(|(text, (open, close))| format!("{open}{text}{close}"));

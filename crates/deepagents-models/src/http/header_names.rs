@@ -3,8 +3,8 @@
 /// Minimum length in bytes of a value that may be secret whatever the name of its header. Shorter ones are usually words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// Returns whether the value of a header, or a part of it, may be secret: whatever authenticates the caller, and any
-/// other value that is not short, such as the key of a gateway.
+/// Returns whether the value of a header, or a part of it, may be secret. All that authenticates the caller may be, and
+/// any other value that is not short, such as the key of a gateway.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     proves_identity(name) || value.len() >= MIN_SECRET_BYTES && !is_public(name)
 }

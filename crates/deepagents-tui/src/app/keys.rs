@@ -120,7 +120,7 @@ impl App {
         if key.code == KeyCode::Char('/') && control(key).is_none() {
             match came_back {
                 CameBack::Typed => {}
-                CameBack::Rewound => self.editor.set(""),
+                CameBack::FromRewind => self.editor.set(""),
                 CameBack::Unsent => self.aside = Some(std::mem::take(&mut self.editor)),
             }
         }

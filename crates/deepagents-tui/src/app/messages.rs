@@ -155,7 +155,7 @@ impl App {
 
     /// Returns messages to the input that were not sent. The user may have to enter a command before they can be.
     pub(super) fn unsent(&mut self, messages: Vec<QueuedMessage>) {
-        if !messages.is_empty() && (self.editor.is_blank() || self.came_back == CameBack::Rewound) {
+        if !messages.is_empty() && (self.editor.is_blank() || self.came_back == CameBack::FromRewind) {
             self.came_back = CameBack::Unsent;
         }
         self.edit_again(messages);

@@ -104,7 +104,7 @@ pub(crate) enum CameBack {
     #[default]
     Typed,
     /// From a rewind. Typing a slash replaces it.
-    Rewound,
+    FromRewind,
     /// It was not sent. Typing a slash puts it aside until the command is given.
     Unsent,
 }

@@ -102,7 +102,7 @@ impl App {
         if let Some(input) = opened.input {
             let texts: Vec<String> = std::iter::once(input).chain(undone.into_iter().map(|one| one.text)).collect();
             self.editor.set(texts.join("\n"));
-            self.came_back = CameBack::Rewound;
+            self.came_back = CameBack::FromRewind;
         }
         if !opened.waiting.is_empty() {
             self.note("messages that were not sent before the program ended are back in the input", false);

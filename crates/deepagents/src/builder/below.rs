@@ -84,7 +84,7 @@ impl DeepAgentBuilder {
             is_leaf,
             gives_way,
         } = match spec.mode {
-            Mode::Fork => self.forked(spec, limits)?,
+            Mode::Fork => self.forked(spec, &limits)?,
             Mode::Isolated => self.isolated(spec, limits, bound),
         };
         if !spec.sub_agents.is_empty() && depth >= limits.depth {
@@ -265,7 +265,7 @@ impl DeepAgentBuilder {
 
     /// Returns the parts of a sub-agent that shares the conversation: those of this agent, so that the provider's cached
     /// prefix serves the sub-agent too. It may not delegate.
-    fn forked(&self, spec: &SubAgentSpec, limits: DelegationLimits) -> Result<ModeParts, String> {
+    fn forked(&self, spec: &SubAgentSpec, limits: &DelegationLimits) -> Result<ModeParts, String> {
         if !spec.sub_agents.is_empty() {
             return Err("it shares the conversation and does its work itself; it cannot have sub-agents".to_owned());
         }
@@ -289,7 +289,7 @@ impl DeepAgentBuilder {
             // It lists the same sub-agents, wherever they are defined.
             sub_agents: refusing.collect(),
             agent_sources: self.agent_sources.clone(),
-            limits: DelegationLimits { depth: 0, ..limits },
+            limits: DelegationLimits { depth: 0, ..limits.clone() },
             is_leaf: self.nesting.is_leaf,
             gives_way: self.nesting.gives_way,
         })
