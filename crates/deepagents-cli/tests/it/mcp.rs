@@ -168,7 +168,7 @@ fn concurrently_added_servers_are_all_kept_and_the_file_keeps_its_mode() {
     let add = |number: usize| {
         let mut command = deepagents();
         command.env("HOME", place.at("home")).args(["mcp", "add", &format!("s{number}"), "--", "x"]);
-        command.stdout(std::process::Stdio::null()).start()
+        command.stdout(Stdio::null()).start()
     };
     let all: Vec<_> = (0..6).map(add).collect();
     assert!(all.into_iter().all(|mut one| one.wait().unwrap().success()));
@@ -268,7 +268,11 @@ fn a_tool_that_changes_while_the_program_runs_is_left_out() {
     // The server ends, and its next start describes the tool otherwise.
     fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
     let pids = fs::read_to_string(place.at("server/pids")).unwrap();
-    assert!(Command::new("kill").args(["-KILL", pids.lines().last().unwrap()]).status().unwrap().success());
+    let pid = pids.lines().last().unwrap();
+    assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+    // Once the program has waited for the process, it knows that the server has ended.
+    let lives = |pid| Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().unwrap().success();
+    assert!((0..20_000).any(|_| !lives(pid)), "the program does not wait for its server");
     talk.user("And again.");
     talk.until("run_finished");
     talk.end();
