@@ -71,11 +71,22 @@ impl Report {
 
     fn has_faults(&self) -> bool {
         let stored = matches!(&self.threads, Ok(Threads { count: None | Some(Ok(_)), .. }));
+        !stored
+            || self.model_problem().is_some()
+            || auth::problem().is_some()
+            || self.parts.iter().any(|(_, found)| found.is_err())
+    }
+
+    /// Returns why the chosen model cannot be used. Without a key there is none yet, which is no fault.
+    fn model_problem(&self) -> Option<String> {
         let (model, address) = (self.model.as_deref(), self.address.as_deref());
-        // Without a key there is no model yet, which is no fault; one that was chosen must work.
-        let works =
-            model_choice::choose(model, address, &env).map_or(true, |choice| usable(&choice, model, address).is_ok());
-        !stored || !works || auth::problem().is_some() || self.parts.iter().any(|(_, found)| found.is_err())
+        match model_choice::choose(model, address, &env) {
+            Ok(choice) => usable(&choice, model, address).err().map(|error| format!("{error:#}")),
+            Err(error) => {
+                let is_chosen = model.is_some() || address.is_some() || env(model_choice::MODEL_VARIABLE).is_some();
+                is_chosen.then(|| error.to_string())
+            }
+        }
     }
 
     fn json(&self) -> Value {
@@ -96,6 +107,8 @@ impl Report {
             "sandbox": self.sandbox,
             "keys": keys(),
             "model": model.as_ref().ok().map(|choice| &choice.name),
+            "model_error": self.model_problem(),
+            "keys_error": auth::problem(),
             "threads": threads,
         });
         let parts = self.parts.iter().map(|(part, problems)| {

@@ -93,8 +93,12 @@ fn raise_open_files() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        let current = Some(maximum.unwrap_or(MAX_OPEN_FILES).min(MAX_OPEN_FILES));
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let wanted = maximum.unwrap_or(MAX_OPEN_FILES).min(MAX_OPEN_FILES);
+        if current.is_none_or(|current| current >= wanted) {
+            return;
+        }
+        let current = Some(wanted);
         // The server keeps its connections below the limit that it has.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }

@@ -70,6 +70,18 @@ impl Setup {
         let outside: Vec<_> = std::fs::read_dir(self.dir.path().join("outside")).unwrap().collect();
         assert_eq!(outside.len(), 1, "{outside:?}");
     }
+
+    /// Asserts that the link was swapped, and that files were accessed meanwhile.
+    fn check_attack(&self) {
+        assert!(self.is_swapped() || std::fs::read_link(self.work().join("d")).unwrap() == Path::new("real"));
+        let inside = std::fs::read_dir(self.work().join("real")).unwrap().count();
+        assert!(inside > 1, "nothing was written");
+    }
+
+    /// Whether `d` leads outside.
+    fn is_swapped(&self) -> bool {
+        std::fs::read_link(self.work().join("d")).is_ok_and(|to| to == self.dir.path().join("outside"))
+    }
 }
 
 fn execute(command: &str) -> (&'static str, Value) {
@@ -110,6 +122,7 @@ async fn a_command_that_swaps_a_directory_for_a_link_leads_no_access_of_the_edit
     let (mut editor, session) = session_in_auto_mode(host, opens, &setup.work()).await;
     assert_eq!(editor.say(&session, "Attack.").await, "end_turn");
     setup.check(&model);
+    setup.check_attack();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,6 +141,7 @@ async fn a_command_in_the_background_leads_no_access_of_the_editor_outside() {
     let (mut editor, session) = session_in_auto_mode(host, opens, &setup.work()).await;
     assert_eq!(editor.say(&session, "Attack.").await, "end_turn");
     setup.check(&model);
+    setup.check_attack();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,10 +156,17 @@ async fn a_command_of_another_session_leads_no_access_of_the_editor_outside() {
     let (mut editor, session) = session_in_auto_mode(Host::new(model.clone()), opens, &setup.work()).await;
     let attacked = attacker.prompt(&attack, "Attack.");
     attacker.until(|editor| !editor.calls().is_empty()).await;
+    let swapped = async {
+        while !setup.is_swapped() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), swapped).await.expect("the attack runs");
     assert_eq!(editor.say(&session, "Work.").await, "end_turn");
     std::fs::write(setup.work().join("stop"), "").unwrap();
     assert_eq!(attacked.await.unwrap().unwrap()["stopReason"], "end_turn");
     setup.check(&model);
+    setup.check_attack();
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use deepagents::core::journal::JournalError;
 use deepagents::{Error, ModelError};
 
 use super::exit_status::{CONTINUE, RunContext, with_next_step};
+use crate::render::escaped;
 use crate::render::style::first_line;
 use crate::{cloud, duration, model_choice};
 
@@ -33,7 +34,7 @@ pub(crate) fn other_failure(error: &Error) -> String {
         Error::Journal(JournalError::Fenced { thread }) => format!(
             "another program is working on thread {thread} now, or has deleted it; what this one had not saved yet is lost"
         ),
-        Error::Journal(JournalError::Busy { thread, owner, .. }) => busy(thread, owner),
+        Error::Journal(JournalError::Busy { thread, owner, .. }) => busy(thread, &escaped(owner)),
         other => other.to_string(),
     }
 }

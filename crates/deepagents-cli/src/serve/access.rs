@@ -166,7 +166,7 @@ fn is_readable_by_others(file: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        fs::metadata(file).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)
+        fs::metadata(file).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
     }
     #[cfg(not(unix))]
     {

@@ -11,6 +11,7 @@ use deepagents_persist::Postgres;
 use super::project::StoreSection;
 use crate::args::Database;
 use crate::model_choice::env;
+use crate::output;
 use crate::threads::{Artifacts, database, with_artifacts};
 
 /// An open database.
@@ -34,11 +35,23 @@ pub(super) async fn open(given: &Database, section: &StoreSection) -> Result<Sto
         let database = Arc::new(postgres);
         let artifacts = Some(Artifacts::stored(database.clone()));
         let journal = with_artifacts(database.clone(), artifacts.as_ref());
+        remove_leftovers(artifacts.clone(), journal.clone());
         return Ok(Storage { journal, store: database, file: None, artifacts });
     }
     let given = Database { db: given.db.clone().or_else(|| section.sqlite.clone()) };
     let artifacts = Artifacts::beside(&given)?;
     let database = Arc::new(database::open(&given).await?);
     let journal = with_artifacts(database.clone(), artifacts.as_ref());
+    remove_leftovers(artifacts.clone(), journal.clone());
     Ok(Storage { journal, store: database, file: given.db, artifacts })
+}
+
+/// Removes in the background what threads left whose deletion was cut off, by a kill for example.
+fn remove_leftovers(artifacts: Option<Artifacts>, journal: Arc<dyn Journal>) {
+    let Some(artifacts) = artifacts else { return };
+    tokio::spawn(async move {
+        if let Err(error) = artifacts.gc(&*journal).await {
+            output::remark(&format!("what deleted threads left could not be removed: {error}"));
+        }
+    });
 }

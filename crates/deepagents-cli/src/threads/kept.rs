@@ -56,9 +56,9 @@ impl Threads for WithArtifacts {
 
     fn delete<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<bool, JournalError>> {
         Box::pin(async move {
-            let existed = self.threads().delete(thread).await?;
+            // First, so that a deletion which fails can be repeated, and a new thread of this name never finds them.
             self.artifacts.remove(thread).await.map_err(|error| failed("removed", &error))?;
-            Ok(existed)
+            self.threads().delete(thread).await
         })
     }
 

@@ -13,6 +13,7 @@ use deepagents_persist::Sqlite;
 
 use super::kept::with_artifacts;
 use super::{SideStores, access, database, journal_error, undo};
+use crate::render::escaped;
 use crate::run::{busy, is_gone, other_failure, owner_in, owner_of};
 
 /// Finds the threads, each once.
@@ -60,7 +61,7 @@ pub(crate) async fn in_use(journal: &dyn Journal, info: &ThreadInfo) -> Result<O
     let mut family = vec![info.clone()];
     while let Some(one) = family.pop() {
         if let Some(owner) = one.owner.as_ref().filter(|_| !is_gone(&one)) {
-            let owner = owner_of(&one).unwrap_or_else(|| owner.to_string());
+            let owner = owner_of(&one).unwrap_or_else(|| escaped(owner));
             return Ok(Some(busy(&one.id, &owner)));
         }
         family.extend(database::tasks_of(journal, &one).await?);

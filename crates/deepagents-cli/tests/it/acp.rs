@@ -423,9 +423,11 @@ fn older_server() -> String {
         }
         let is_open = head.to_lowercase().contains("x-key: key-1");
         if head.starts_with("GET /sse") && is_open {
+            // Locked until the stream is there: the first message may come as soon as its address is known.
+            let mut events = events.lock().unwrap();
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n").unwrap();
             write!(stream, "event: endpoint\ndata: /messages\n\n").unwrap();
-            *events.lock().unwrap() = Some(stream);
+            *events = Some(stream);
             return;
         }
         let mut body = vec![0; length];

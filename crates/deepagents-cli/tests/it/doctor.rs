@@ -138,8 +138,12 @@ fn the_doctor_names_settings_that_stop_every_run_and_their_model() {
     assert_eq!((broken.code, json.code), (Some(1), Some(1)), "scripts can tell");
     let fine = doctor("model = \"openai:gpt-5.2\"\n", &[]);
     assert_eq!(fine.code, Some(1), "its key is missing: {fine:?}");
-    let with_key = deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "x").arg("doctor").output().unwrap();
-    assert_eq!(with_key.status.code(), Some(0), "{with_key:?}");
+    let with_key = finish(deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "x").arg("doctor"));
+    assert_eq!(with_key.code, Some(0), "{with_key:?}");
+    doctor("", &[]);
+    let unnamed = finish(deepagents().env("HOME", home.path()).env("DEEPAGENTS_MODEL", " ").args(["doctor", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&unnamed.out).unwrap();
+    assert!(unnamed.code == Some(1) && report["model_error"].as_str().unwrap().contains("empty"), "{report}");
     assert!(fine.out.contains("model: openai:gpt-5.2") && !fine.out.contains("settings:"), "{fine:?}");
     let bare = doctor("model = \"gpt-5.2\"\n", &[]);
     assert_eq!(bare.code, Some(1), "{bare:?}");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::program::{Finished, Start, deepagents, finish, finish_with, run};
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run, until};
 use crate::server::{Reply, Server};
 use crate::stream::Talk;
 use crate::terminal::Terminal;
@@ -272,7 +272,7 @@ fn a_tool_that_changes_while_the_program_runs_is_left_out() {
     assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
     // Once the program has waited for the process, it knows that the server has ended.
     let lives = |pid| Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().unwrap().success();
-    assert!((0..20_000).any(|_| !lives(pid)), "the program does not wait for its server");
+    until("the end of the server", || (!lives(pid)).then_some(()));
     talk.user("And again.");
     talk.until("run_finished");
     talk.end();

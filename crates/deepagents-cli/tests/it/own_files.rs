@@ -147,7 +147,7 @@ fn files_on_the_command_line_that_steer_a_run_are_not_changed_in_passing() {
     let write = |file: &str| Reply::Call("write_file", json!({"file_path": format!("/{file}"), "content": "mine"}));
     let edit = Reply::Call("edit_file", json!({"file_path": "/prompt.md", "old_string": "You", "new_string": "We"}));
     let remove = Reply::Call("delete", json!({"file_path": "/rules.json"}));
-    let shell = "for f in mcp.json rules.json prompt.md; do echo x > $f; rm $f; done; true";
+    let shell = "for f in mcp.json rules.json prompt.md; do echo x > $f; rm $f; done; echo tried";
     let server = Server::start([
         write("mcp.json"),
         write("rules.json"),
@@ -169,6 +169,7 @@ fn files_on_the_command_line_that_steer_a_run_are_not_changed_in_passing() {
         assert_eq!(fs::read_to_string(root.join(file)).ok().as_deref(), Some(text), "{file}: {:?}", results(&server));
     }
     assert_eq!(fs::read_to_string(root.join("other.json")).unwrap(), "mine");
+    assert!(results(&server)[4].contains("tried"), "{:?}", results(&server));
 }
 
 #[test]

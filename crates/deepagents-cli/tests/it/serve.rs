@@ -311,7 +311,7 @@ fn no_served_agent_sees_or_changes_what_defines_it_or_holds_the_servers_secrets(
     place.write("tokens", tokens);
     place.write("mcp.json", "{\"mcpServers\": {}}");
     place.write("prompt.md", "You are the one.");
-    place.write("plain.txt", "plain");
+    place.write("plain.txt", "plain\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n");
     let settings = "approve = \"auto\"\nmcp_config = \"mcp.json\"\nsystem_prompt_file = \"prompt.md\"\n\
                     [auth]\ntokens = \"tokens\"\n[server]\naudit = \"audit.jsonl\"\n";
     place.describe(settings);
@@ -319,11 +319,20 @@ fn no_served_agent_sees_or_changes_what_defines_it_or_holds_the_servers_secrets(
     let token = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     let call = |name: &str, arguments: &Value| {
         let input = json!({"messages": [{"role": "user", "content": format!("call {name} {arguments}")}]});
-        let (_, values) = serving.ask("POST", "/runs/wait", token, &json!({"assistant_id": "one", "input": input}));
-        values["messages"][2]["content"].as_str().unwrap_or_default().to_owned()
+        let (status, values) =
+            serving.ask("POST", "/runs/wait", token, &json!({"assistant_id": "one", "input": input}));
+        assert_eq!(status, 200, "{values}");
+        let result = values["messages"][2]["content"].as_str();
+        // A person is asked before a file is changed that settings name, and nobody answers here.
+        assert!(result.is_some() || values["__interrupt__"].is_array(), "{values}");
+        result.unwrap_or_default().to_owned()
     };
     assert!(call("read_file", &json!({"file_path": "/plain.txt"})).contains("plain"));
-    let before = fs::read_to_string(place.path().join("deepagents.toml")).unwrap();
+    let contents = || {
+        let files = ["deepagents.toml", "tokens", "mcp.json", "prompt.md"];
+        files.map(|file| fs::read_to_string(place.path().join(file)).unwrap())
+    };
+    let before = contents();
     for file in ["deepagents.toml", "tokens", "mcp.json", "prompt.md", "audit.jsonl"] {
         let path = format!("/{file}");
         let read = call("read_file", &json!({"file_path": path}));
@@ -331,9 +340,9 @@ fn no_served_agent_sees_or_changes_what_defines_it_or_holds_the_servers_secrets(
         call("write_file", &json!({"file_path": path, "content": "[agents.one]"}));
         call("delete", &json!({"file_path": path}));
     }
-    assert!(!call("grep", &json!({"pattern": "a{32}"})).contains("tokens"));
-    assert_eq!(fs::read_to_string(place.path().join("deepagents.toml")).unwrap(), before);
-    assert_eq!(fs::read_to_string(place.path().join("tokens")).unwrap(), tokens);
+    let found = call("grep", &json!({"pattern": "a{32}"}));
+    assert!(found.contains("plain.txt") && !found.contains("tokens"), "{found}");
+    assert_eq!(contents(), before);
     assert!(fs::read_to_string(place.path().join("audit.jsonl")).unwrap().lines().count() > 10);
 }
 

@@ -65,7 +65,7 @@ async fn a_panic_about_a_message_sent_to_a_run_fails_the_run_and_keeps_its_work(
     let model = ScriptedModel::new([Turn::call("wait", json!({})), Turn::text("Done.")]);
     let agent = agent(model).tool(wait).middleware(Panics("receive_message")).journal(journal.clone()).build().unwrap();
     let run = agent.run(RunInput::new("Go.").thread("t"));
-    started.notified().await;
+    tokio::time::timeout(std::time::Duration::from_secs(60), started.notified()).await.unwrap();
     assert!(run.steer("Bad."));
     goes_on.notify_one();
     let failed = run.outcome().await.unwrap_err();

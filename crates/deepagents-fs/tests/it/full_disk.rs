@@ -38,7 +38,9 @@ fn with_a_small_disk(name: &str) -> Option<PathBuf> {
         return None;
     };
     skip::pass_on(&told);
-    match String::from_utf8_lossy(&told.stdout).contains("running 1 test") {
+    let said = String::from_utf8_lossy(&told.stdout);
+    assert!(!said.contains("running 0 tests"), "{name} names no test");
+    match said.contains("running 1 test") {
         true => assert!(told.status.success(), "{told:?}"),
         false => skip("mounts", format_args!("no disk can be made here: {told:?}")),
     }

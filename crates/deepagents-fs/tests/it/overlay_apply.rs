@@ -370,7 +370,7 @@ proptest! {
 
             // A part may be impossible without the rest, such as a file in a directory that takes the place of a file.
             match overlay.apply(&files.state, &some).await {
-                Err(ApplyError::Failed(_)) => {
+                Err(ApplyError::Failed(_)) if !rest.is_empty() => {
                     assert_eq!(contents(&mut lower).await, original);
                     return;
                 }

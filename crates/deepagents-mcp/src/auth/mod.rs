@@ -232,7 +232,7 @@ fn merged(mut texts: Vec<String>, more: &[String]) -> Vec<String> {
 /// # Errors
 /// Returns an error if the file cannot be removed.
 pub async fn logout(server: &str, config: &HttpConfig, token_dir: &Path) -> std::io::Result<bool> {
-    TokenFile::new(token_dir, server, &config.url).remove_unlocked().await
+    TokenFile::new(token_dir, server, &config.url).remove_locked().await
 }
 
 /// Whether there are tokens for a server.

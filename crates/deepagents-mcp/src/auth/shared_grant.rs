@@ -80,7 +80,7 @@ impl Grant {
             let issued = source.issue(wanted).await?;
             let access = issued.access.clone();
             let mut state = lock(&shared);
-            // A later request covers more scopes.
+            // Of requests at the same time, the one begun last counts. A call that misses scopes then asks again.
             if state.issued_by < number {
                 state.issued_by = number;
                 state.issued = Some(issued);

@@ -84,7 +84,7 @@ impl TokenFile {
     }
 
     /// Like [`remove`](Self::remove), after any refresh that is in progress, which would store new tokens.
-    pub(super) async fn remove_unlocked(&self) -> io::Result<bool> {
+    pub(super) async fn remove_locked(&self) -> io::Result<bool> {
         // There is no refresh if nobody has created the lock file yet.
         let _guard = match self.lock(false).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

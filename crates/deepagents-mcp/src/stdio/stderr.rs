@@ -83,7 +83,7 @@ async fn create(path: PathBuf) -> Option<tokio::fs::File> {
     #[cfg(unix)]
     options.mode(PRIVATE);
     let file = options.open(path).await.ok()?;
-    // Logs of earlier versions could be read by others. Servers print requests and tokens.
+    // Logs of earlier versions could be read by others.
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(PRIVATE)).await.ok()?;
     Some(file)

@@ -330,8 +330,8 @@ async fn a_server_that_asks_much_and_confirms_no_answer_gets_few_sockets_at_a_ti
     let servers = alone(older.config());
     let (agent, _) = agent(&servers, [call("asks"), call("more"), Turn::text("Done.")]);
     let (outcome, _) = run(&agent, "Go.").await;
-    let heard = ["asked", "heard more"].map(|text| (text.to_owned(), false));
-    assert_eq!(results(&outcome), heard);
+    let expected = ["asked", "heard more"].map(|text| (text.to_owned(), false));
+    assert_eq!(results(&outcome), expected);
     let answers = || older.requests("POST /messages").iter().filter(|request| !request.body.contains("method")).count();
     eventually("the first answers", || answers() == 16).await;
     tokio::time::pause();

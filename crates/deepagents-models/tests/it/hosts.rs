@@ -197,26 +197,25 @@ async fn a_registry_limits_the_calls_of_all_its_models() {
 async fn a_pool_in_the_configuration_of_a_provider_or_model_has_precedence_over_the_registrys() {
     let server = Held::start().await;
     let mut registry = Registry::new();
-    registry.pool(ClientPool::with_max_requests(2));
+    registry.pool(ClientPool::with_max_requests(1));
     let config = ModelConfig {
         api_key: Some("a key".into()),
         base_url: Some(server.url.clone()),
-        pool: ClientPool::with_max_requests(1),
+        pool: ClientPool::with_max_requests(2),
         ..ModelConfig::default()
     };
     registry.configure("anthropic", config);
     let mut all = JoinSet::new();
     let own = ModelConfig { pool: ClientPool::with_max_requests(1), ..ModelConfig::default() };
-    for (name, config) in
-        [("anthropic:a", own), ("anthropic:b", ModelConfig::default()), ("anthropic:c", ModelConfig::default())]
-    {
+    let of_provider = ["anthropic:b", "anthropic:c", "anthropic:d"].map(|name| (name, ModelConfig::default()));
+    for (name, config) in std::iter::once(("anthropic:a", own)).chain(of_provider) {
         let model = registry.model_with(name, config).unwrap();
         all.spawn(async move { model.invoke(ModelRequest::new("x")).await.is_ok() });
     }
-    server.has_open(2).await;
+    server.has_open(3).await;
     server.allowed.add_permits(100);
     within(all.join_all()).await;
-    assert_eq!(server.most.load(Ordering::SeqCst), 2);
+    assert_eq!(server.most.load(Ordering::SeqCst), 3);
 }
 
 /// All calls are answered when the last has arrived, and a connection has at most 100 of them.

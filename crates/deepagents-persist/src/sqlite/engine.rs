@@ -18,12 +18,21 @@ use crate::error::DatabaseError;
 use crate::executor::{Access, Engine, Work, WorkError};
 
 /// Maximum number of concurrent reads. Their connections are kept open.
-const MAX_READERS: usize = 8;
+const MAX_READERS: u32 = 8;
+
+const CLOSED: &str = "it has been closed";
 
 /// Reports the result of the commit to the caller.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), DatabaseError>) + Send>;
 /// A write, or the error that prevents it. Returns whether to keep the write, and its reply.
 pub(super) type Job = Box<dyn FnOnce(Result<&Mutex<Connection>, DatabaseError>) -> (bool, Reply) + Send>;
+
+/// What the writer thread is sent.
+pub(super) enum Message {
+    Write(Job),
+    /// Close the connection, and then reply.
+    Close(oneshot::Sender<()>),
+}
 
 /// One SQLite file: a writer thread, and connections for reading.
 pub struct SqliteEngine {
@@ -31,9 +40,10 @@ pub struct SqliteEngine {
     identity: Arc<FileIdentity>,
     database: Arc<str>,
     options: SqliteOptions,
-    /// Queue of writes. `None` if the file was opened for reading only.
-    jobs: Option<mpsc::Sender<Job>>,
+    /// Dropped before the writer's connection, because only that one removes the WAL if it is the last.
     readers: Arc<Mutex<Vec<Mutex<Connection>>>>,
+    /// Queue of writes. `None` if the file was opened for reading only.
+    jobs: Option<mpsc::Sender<Message>>,
     reading: Arc<Semaphore>,
 }
 
@@ -42,14 +52,22 @@ impl SqliteEngine {
         let database: Arc<str> = path.display().to_string().into();
         let connection = open::writer(path, &options)?;
         let identity = Arc::new(FileIdentity::with_wal(path)?);
-        let (jobs, queue) = mpsc::channel::<Job>();
+        let (jobs, queue) = mpsc::channel();
         let writer = Writer::new(connection, database.clone(), identity.clone());
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
-        thread.spawn(move || writer.run(&queue)).map_err(|error| DatabaseError::Unavailable {
+        let write = move || {
+            let closed = writer.run(&queue);
+            drop(writer);
+            if let Some(reply) = closed {
+                // The caller may have stopped waiting.
+                let _ = reply.send(());
+            }
+        };
+        thread.spawn(write).map_err(|error| DatabaseError::Unavailable {
             database: database.to_string(),
             reason: error.to_string(),
         })?;
-        let reading = Arc::new(Semaphore::new(MAX_READERS));
+        let reading = Arc::new(Semaphore::new(MAX_READERS as usize));
         Ok(Self {
             path: path.to_owned(),
             identity,
@@ -78,7 +96,7 @@ impl SqliteEngine {
             let (database, reason) = (self.database.to_string(), "it was opened read-only".to_owned());
             return Box::pin(std::future::ready(Err(DatabaseError::ReadOnly { database, reason }.into())));
         };
-        let sent = jobs.send(Box::new(move |connection| {
+        let job: Job = Box::new(move |connection| {
             let done = connection.map_err(E::from).and_then(|connection| {
                 // A panic fails only this write, which is rolled back; the thread continues with the others.
                 let done = catch_unwind(AssertUnwindSafe(|| run(connection, &database, &*clock, work)));
@@ -90,13 +108,13 @@ impl SqliteEngine {
                 let _ = reply.send(done.and_then(|value| committed.map(|()| value).map_err(E::from)));
             });
             (keep, tell)
-        }));
+        });
         // If sending failed, the error holds the reply's sender: drop it before waiting for the reply.
-        let sent = sent.is_ok();
+        let sent = jobs.send(Message::Write(job)).is_ok();
         Box::pin(async move {
             match result.await {
                 Ok(result) if sent => result,
-                _ => Err(failed(&self.database, "the writer thread has ended").into()),
+                _ => Err(failed(&self.database, CLOSED).into()),
             }
         })
     }
@@ -124,7 +142,7 @@ impl SqliteEngine {
         Box::pin(async move {
             // More connections would only use up file descriptors.
             let Ok(permit) = self.reading.clone().acquire_owned().await else {
-                return Err(failed(&self.database, "the database is closed").into());
+                return Err(failed(&self.database, CLOSED).into());
             };
             let task = move || {
                 let done = task();
@@ -134,6 +152,25 @@ impl SqliteEngine {
             let done = tokio::task::spawn_blocking(task).await;
             done.unwrap_or_else(|error| Err(failed(&self.database, &error.to_string()).into()))
         })
+    }
+
+    /// Waits for the calls that run, and closes all connections. Further calls fail.
+    pub(super) async fn close(&self) {
+        let count = if self.jobs.is_some() { MAX_READERS } else { 1 };
+        // An error means that all has been closed before.
+        let Ok(_idle) = self.reading.acquire_many(count).await else { return };
+        let readers = self.readers.clone();
+        let closed = tokio::task::spawn_blocking(move || {
+            let connections = std::mem::take(&mut *readers.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(connections);
+        });
+        let _ = closed.await;
+        if let Some(jobs) = &self.jobs {
+            let (reply, closed) = oneshot::channel();
+            let _ = jobs.send(Message::Close(reply));
+            let _ = closed.await;
+        }
+        self.reading.close();
     }
 }
 

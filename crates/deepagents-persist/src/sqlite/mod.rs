@@ -134,6 +134,14 @@ impl Sqlite {
         SqliteOptions::default().open(path).await
     }
 
+    /// Closes the file once the calls that run have finished. Calls through this or any clone fail afterwards.
+    ///
+    /// Without it the file is closed in the background after the last clone is dropped. Close it before the file is
+    /// moved, copied or removed: SQLite removes the WAL when it closes, by its name.
+    pub async fn close(&self) {
+        self.engine.close().await;
+    }
+
     /// Checks the integrity of the whole file, and reads all threads and items.
     ///
     /// # Errors

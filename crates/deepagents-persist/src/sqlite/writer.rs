@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 
-use super::engine::{Job, Reply, execute};
+use super::engine::{Job, Message, Reply, execute};
 use super::executor::lock;
 use super::file_identity::FileIdentity;
 use super::open;
@@ -40,28 +41,42 @@ impl Writer {
         Self { connection: Mutex::new(connection), database, identity }
     }
 
-    /// Performs writes until all senders are dropped, committing those that have queued up together. After a moment
-    /// without writes, releases free pages to the file system.
-    pub(super) fn run(&self, queue: &mpsc::Receiver<Job>) {
+    /// Performs writes until all senders are dropped or one asks to close, and returns whom to tell when the connection
+    /// is closed. Commits writes that have queued up together. After a moment without writes, releases free pages to the
+    /// file system.
+    pub(super) fn run(&self, queue: &mpsc::Receiver<Message>) -> Option<oneshot::Sender<()>> {
         let mut written = false;
         let mut failed_together: Option<Instant> = None;
         loop {
             let next =
                 if written { queue.recv_timeout(IDLE_DELAY) } else { queue.recv().map_err(RecvTimeoutError::from) };
             match next {
-                Ok(first) => {
+                Ok(Message::Close(reply)) => return Some(reply),
+                Ok(Message::Write(first)) => {
                     let mut group = vec![first];
+                    let mut close = None;
                     if failed_together.is_none_or(|then| then.elapsed() > SINGLY) {
-                        group.extend(queue.try_iter().take(MAX_GROUP - 1));
+                        for message in queue.try_iter().take(MAX_GROUP - 1) {
+                            match message {
+                                Message::Write(job) => group.push(job),
+                                Message::Close(reply) => {
+                                    close = Some(reply);
+                                    break;
+                                }
+                            }
+                        }
                     }
                     if !self.write_group(group) {
                         failed_together = Some(Instant::now());
+                    }
+                    if close.is_some() {
+                        return close;
                     }
                     written = true;
                 }
                 // If this fails, later writes reuse the pages.
                 Err(RecvTimeoutError::Timeout) => written = self.shrink().unwrap_or(false),
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }

@@ -152,20 +152,26 @@ async fn a_version_1_postgres_schema_is_migrated() {
 async fn a_process_that_starts_during_a_long_migration_waits_for_it() {
     let Some((url, schema, other, _, _)) = thread("migrating").await else { return };
     let observer = client(&url).await;
-    // A process holds this lock while it migrates the schema, here for much longer than locks are waited for.
-    let migration = format!(
-        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{schema}', 1684104052)); SELECT pg_sleep(1); COMMIT"
-    );
-    let migration = tokio::spawn(async move { other.batch_execute(&migration).await });
-    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
-        AND (classid::bigint << 32) + objid::bigint = hashtextextended($1, 1684104052)";
-    while observer.query_one(held, &[&schema]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(!migration.is_finished());
-    }
+    // A process holds this lock while it migrates the schema.
+    let migration = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{schema}', 1684104052))");
+    other.batch_execute(&migration).await.unwrap();
     let options =
-        PostgresOptions { schema: schema.clone(), wait: Duration::from_millis(20), ..PostgresOptions::default() };
-    let database = options.connect(&url).await.unwrap();
-    migration.await.unwrap().unwrap();
+        PostgresOptions { schema: schema.clone(), wait: Duration::from_millis(100), ..PostgresOptions::default() };
+    let mut connecting = tokio::spawn(async move { options.connect(&url).await });
+    // It waits for much longer than other locks are waited for.
+    let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE locktype = 'advisory' AND NOT granted AND clock_timestamp() - query_start > interval '500 ms'
+        AND (classid::bigint << 32) + objid::bigint = hashtextextended($1, 1684104052)";
+    let waiting = async {
+        while observer.query_one(waits, &[&schema]).await.unwrap().get::<_, i64>(0) == 0 {
+            if connecting.is_finished() {
+                panic!("it did not wait: {:?}", (&mut connecting).await);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
+    other.batch_execute("COMMIT").await.unwrap();
+    let database = connecting.await.unwrap().unwrap();
     // Locks are waited for as briefly as before.
     observer.batch_execute(&format!("BEGIN; LOCK TABLE {schema}.event IN ACCESS EXCLUSIVE MODE")).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(600)).take_over()).await.unwrap();

@@ -53,3 +53,60 @@ async fn handles_of_one_file_report_the_same_storage() {
     assert_eq!(named, two.storage().await.unwrap());
     assert_ne!(named, other.storage().await.unwrap());
 }
+
+#[tokio::test]
+async fn a_closed_database_leaves_its_path_to_another_at_once() {
+    use deepagents_core::store::Store;
+
+    let place = place();
+    for round in 0..20 {
+        let database = Sqlite::open(&place).await.unwrap();
+        assert_eq!(database.get(&["notes".to_owned()], "round").await.unwrap(), None);
+        let (one, two) = (database.clone(), database.clone());
+        let write = tokio::spawn(async move { one.put(&["notes".to_owned()], "round", round.into()).await });
+        database.put(&["notes".to_owned()], "other", round.into()).await.unwrap();
+        write.await.unwrap().unwrap();
+        tokio::join!(database.close(), two.close());
+        let beside = std::fs::read_dir(place.parent().unwrap()).unwrap();
+        let left: Vec<_> = beside.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["test.db"], "the WAL and its index are gone once it is closed");
+        std::fs::remove_file(&place).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn closing_waits_for_calls_that_run_and_fails_later_ones() {
+    use deepagents_core::store::Store;
+
+    let place = place();
+    let database = Sqlite::open(&place).await.unwrap();
+    let namespace = ["notes".to_owned()];
+    let keys: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+    let writes = futures_util::future::join_all(keys.iter().map(|key| database.put(&namespace, key, 1.into())));
+    let (written, ()) = tokio::join!(writes, database.close());
+    let written = written.into_iter().filter(Result::is_ok).count();
+
+    for error in [
+        database.put(&namespace, "late", 1.into()).await.err().unwrap().to_string(),
+        database.get(&namespace, "0").await.err().unwrap().to_string(),
+    ] {
+        assert!(error.contains("it has been closed"), "{error}");
+    }
+    let again = Sqlite::open(&place).await.unwrap();
+    let kept = again.list_keys(&namespace, &deepagents_core::store::KeyQuery::default()).await.unwrap().len();
+    assert_eq!(kept, written, "what was confirmed is there, and nothing else");
+}
+
+#[tokio::test]
+async fn a_database_opened_for_reading_closes_too() {
+    use deepagents_core::store::Store;
+
+    let place = place();
+    let writer = Sqlite::open(&place).await.unwrap();
+    let reader = SqliteOptions::default().open_read_only(&place).await.unwrap();
+    assert!(reader.get(&["notes".to_owned()], "a").await.unwrap().is_none());
+    reader.close().await;
+    let error = reader.get(&["notes".to_owned()], "a").await.err().unwrap().to_string();
+    assert!(error.contains("it has been closed"), "{error}");
+    writer.put(&["notes".to_owned()], "a", 1.into()).await.unwrap();
+}

@@ -143,7 +143,12 @@ async fn together(database: &Sqlite, gate: &Gate, big: usize) -> [Result<u64, Jo
     gate.reached.store(false, Ordering::SeqCst);
     // Writes are queued when they are called, here while the first one is being made.
     let first = database.append("first", first, 0, records);
+    let began = std::time::Instant::now();
     while !gate.reached.load(Ordering::SeqCst) {
+        if began.elapsed() > std::time::Duration::from_secs(60) {
+            gate.closed.store(false, Ordering::SeqCst);
+            panic!("the first write does not begin");
+        }
         std::thread::yield_now();
     }
     let writes: Vec<_> =

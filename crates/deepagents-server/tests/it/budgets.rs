@@ -6,7 +6,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, Journal, MemoryJournal, ModelRequest, tool_fn};
 use deepagents_core::message::Usage;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, Price};
-use deepagents_core::store::{MemoryStore, Store};
+use deepagents_core::store::{MemoryStore, Query, Store};
 use deepagents_server::{Identity, Limits, Server, StaticTokens};
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
@@ -14,7 +14,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::support::{City, Client, run, say, until};
+use crate::support::{City, Client, run, say, soon, until};
 
 /// Makes an answer cost one dollar.
 fn costly(turn: Turn) -> Turn {
@@ -121,7 +121,7 @@ async fn an_answer_that_is_cut_off_is_charged_by_its_length() {
     let client = run(serve(agent.clone())).await.0.with_token("ada's");
     let id = client.thread().await;
     let started = client.post(&format!("/threads/{id}/runs"), say("go on for ever")).await;
-    begun.notified().await;
+    soon(begun.notified()).await;
     let cancel = format!("/threads/{id}/runs/{}/cancel?wait=true", started["run_id"].as_str().unwrap());
     client.post(&cancel, json!({})).await;
     let (status, body) = ask(&client).await;
@@ -131,7 +131,9 @@ async fn an_answer_that_is_cut_off_is_charged_by_its_length() {
     );
     // Another process reads it from the store.
     let again = run(serve(agent)).await.0.with_token("ada's");
-    until(async || ask(&again).await.0 == StatusCode::TOO_MANY_REQUESTS).await;
+    let spending = ["deepagents-server", "spending"].map(str::to_owned);
+    until(async || !store.search(&spending, &Query::default()).await.unwrap().is_empty()).await;
+    assert_eq!(ask(&again).await.0, StatusCode::TOO_MANY_REQUESTS);
 }
 
 #[tokio::test]

@@ -208,10 +208,10 @@ async fn an_unverified_email_address_identifies_nobody() {
         }
         key.token("1", &claims)
     };
-    for verified in [None, Some(json!(true))] {
+    for verified in [None, Some(json!(true)), Some(json!("true"))] {
         assert_eq!(status(&client, &with(verified)).await.0, StatusCode::OK);
     }
-    for unverified in [json!(false), json!("true"), Value::Null] {
+    for unverified in [json!(false), json!("false"), json!(1), Value::Null] {
         let (status, why) = status(&client, &with(Some(unverified))).await;
         assert!(status == StatusCode::FORBIDDEN && why.contains("not verified"), "{status} {why}");
     }

@@ -61,7 +61,7 @@ async fn a_stream_that_outlives_its_thread_shows_nothing_of_the_threads_next_own
         ("run.start", say("injected")),
         ("subscription.subscribe", json!({"channels": ["values"], "since": 0})),
     ] {
-        let (answer, events) = soon(socket.command(&json!({"id": 2, "method": method, "params": params}))).await;
+        let (answer, events) = socket.command(&json!({"id": 2, "method": method, "params": params})).await;
         assert_eq!((&answer["type"], events), (&json!("error"), vec![]), "{method}: {answer}");
         assert!(answer["message"].as_str().unwrap().contains("not found"), "{method}: {answer}");
     }
@@ -95,25 +95,25 @@ async fn commands_over_a_websocket_are_limited_and_recorded_like_requests() {
 #[tokio::test]
 async fn a_request_is_recorded_even_if_its_client_closes_the_connection_before_the_response() {
     let slow = vec![Turn::text("Late.").delay(Duration::from_secs(600))];
-    let (_, eve, notes) = serve(server(slow)).await;
+    let (ada, _, notes) = serve(server(slow)).await;
     let request =
-        eve.http.post(format!("{}/a2a/agent", eve.url)).header("x-api-key", "eve's").header("A2A-Version", "1.0");
+        ada.http.post(format!("{}/a2a/agent", ada.url)).header("x-api-key", "ada's").header("A2A-Version", "1.0");
     let message = json!({"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "hi"}]});
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": {"message": message}});
     let sent = tokio::spawn(request.json(&body).send());
-    until(async || eve.post("/threads/search", json!({"status": "busy"})).await != json!([])).await;
+    until(async || ada.post("/threads/search", json!({"status": "busy"})).await != json!([])).await;
     sent.abort();
-    until(async || notes.lock().unwrap().contains(&"eve POST /a2a/agent 499".to_owned())).await;
+    until(async || notes.lock().unwrap().contains(&"ada POST /a2a/agent 499".to_owned())).await;
 }
 
-/// Knows everybody for a second.
+/// Knows everybody for three seconds.
 struct ShortLived;
 
 impl Authenticate for ShortLived {
     async fn authenticate(&self, _presented: Presented<'_>) -> Result<Identity, Refusal> {
         #[allow(clippy::disallowed_methods, reason = "an identity expires in the time of the world")]
         let now = SystemTime::now();
-        Ok(Identity::new("ada").expires_at(now + Duration::from_secs(1)))
+        Ok(Identity::new("ada").expires_at(now + Duration::from_secs(3)))
     }
 }
 

@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use crate::support::{Client, Nothing, agent, run, say, until};
+use crate::support::{Client, Nothing, agent, run, say, soon, until};
 
 /// Serves an agent that may only work on threads without the metadata `kept`.
 async fn checked(agent: DeepAgent, journal: Arc<dyn Journal>) -> Client {
@@ -112,7 +112,7 @@ async fn an_accepted_run_fails_if_its_thread_is_refused_when_it_begins() {
     let thread = client.thread().await;
     let runs = format!("/threads/{thread}/runs");
     client.post(&runs, say("first")).await;
-    entered.notified().await;
+    soon(entered.notified()).await;
     let mut second = say("second");
     second["multitask_strategy"] = json!("enqueue");
     let second = client.post(&runs, second).await["run_id"].as_str().unwrap().to_owned();

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::Client;
+use crate::support::{Client, soon};
 
 /// The WebSocket for the events of a thread.
 pub(crate) struct Socket(pub(crate) TcpStream);
@@ -21,7 +21,7 @@ impl Socket {
         socket.write_all(upgrade.as_bytes()).await.unwrap();
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            head.push(socket.read_u8().await.unwrap());
+            head.push(soon(socket.read_u8()).await.unwrap());
         }
         assert!(head.starts_with(b"HTTP/1.1 101"));
         Self(socket)
@@ -39,14 +39,14 @@ impl Socket {
     /// Reads a frame and parses its text.
     pub(crate) async fn read(&mut self) -> Value {
         let mut head = [0; 2];
-        self.0.read_exact(&mut head).await.unwrap();
+        soon(self.0.read_exact(&mut head)).await.unwrap();
         let length = match head[1] {
             126 => usize::from(self.0.read_u16().await.unwrap()),
             127 => usize::try_from(self.0.read_u64().await.unwrap()).unwrap(),
             short => usize::from(short),
         };
         let mut text = vec![0; length];
-        self.0.read_exact(&mut text).await.unwrap();
+        soon(self.0.read_exact(&mut text)).await.unwrap();
         serde_json::from_slice(&text).unwrap()
     }
 

@@ -49,7 +49,10 @@ impl App {
     /// Returns whether a pager shows a question that cannot be answered with yes yet, because there is more below.
     pub(crate) fn must_read_on(&self, pager: &Pager) -> bool {
         let is_question = match pager.source {
-            Source::Approval(_) => self.questions.allows(DecisionKind::Approve) && !self.questions.is_all_shown(),
+            Source::Approval(_) => {
+                let allows = |kind| self.questions.allows(kind);
+                (allows(DecisionKind::Approve) || allows(DecisionKind::Edit)) && !self.questions.is_all_shown()
+            }
             Source::Together(_) | Source::Trust(_) => true,
             Source::Conversation | Source::Items { .. } | Source::Preview(_) => false,
         };

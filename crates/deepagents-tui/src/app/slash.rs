@@ -16,8 +16,8 @@ const INIT: &str = "Look at this directory and write /AGENTS.md: what it is, how
                     file is there, improve it.";
 
 /// What `/reload` does.
-const RELOADED: &str = "the agent is built again, with what your settings and the files here define now; the theme, the \
-                        keys and other settings of the screens apply after a restart";
+const RELOADED: &str = "the agent is built again, with what your settings and the files here define now; the model, the \
+                        theme, the keys and other settings of the screens apply after a restart";
 
 /// The prompt of `/remember`, before the text to note.
 const REMEMBER: &str =

@@ -102,7 +102,8 @@ fn shorten_foot(app: &App, foot: &mut Panel, least: usize, (columns, rows): (usi
     }
 }
 
-/// Shortens a title to one row. Returns whether it still has the whole path of the file that the call is about.
+/// Shortens a title to one row. Returns whether it still names the whole path of the file that the call is about, or
+/// has all its text if it is about no file.
 fn one_row(
     app: &App,
     question: &PendingApproval,
@@ -115,8 +116,9 @@ fn one_row(
     match short_title(app, question, app.questions.position(), columns) {
         Some((line, names_all)) => (vec![line], names_all),
         None => {
+            let is_whole = title.len() == 1;
             title.truncate(1);
-            (title, true)
+            (title, is_whole)
         }
     }
 }

@@ -41,9 +41,11 @@ async fn without_a_model_commands_answer_and_what_needs_one_says_so() {
         ("/model nosuch:x", "nosuch does not name a provider"),
         ("/threads", "this directory has no earlier threads"),
     ] {
+        let before = screens.text().matches(told).count();
         say(&mut screens, command).await;
         assert!(screens.wait_for(told).await, "{command}: {}", screens.text());
         assert!(screens.wait_idle().await, "{command}: {:?}", screens.live());
+        assert!(screens.text().matches(told).count() > before, "{command}: {}", screens.text());
     }
     // A message still asks for a provider.
     screens.press("esc").await.unwrap();

@@ -99,11 +99,10 @@ async fn a_low_window_names_the_file_and_shows_its_whole_path_before_a_yes() {
     let inside = path.trim_start_matches('/');
     for size in [(60, 10), (40, 10), (40, 12), (30, 8)] {
         for what in ["write_file", "edit_file"] {
+            let change = json!({"file_path": path, "content": "a\nb\nc\n", "old_string": "x", "new_string": "y"});
             let world = World::new([
-                Turn::call(
-                    what,
-                    json!({"file_path": path, "content": "a\nb\nc\n", "old_string": "x", "new_string": "y"}),
-                ),
+                Turn::call("read_file", json!({"file_path": path})),
+                Turn::call(what, change),
                 Turn::text("End."),
             ]);
             std::fs::create_dir_all(world.dir.path().join(inside).parent().unwrap()).unwrap();
@@ -124,11 +123,16 @@ async fn a_low_window_names_the_file_and_shows_its_whole_path_before_a_yes() {
             if size.0 < 60 {
                 assert!(shown.contains(path), "{size:?}: {shown}");
             }
-            while !screens.text().contains("End.") && screens.live().join("\n").contains("more below") {
+            for _ in 0..50 {
+                if screens.text().contains("End.") || !screens.live().join("\n").contains("more below") {
+                    break;
+                }
                 screens.press("y").await.unwrap();
             }
             screens.press("y").await.unwrap();
             assert!(screens.wait_for("End.").await, "{size:?}: {}", screens.text());
+            let now = std::fs::read_to_string(world.dir.path().join(inside)).unwrap();
+            assert_eq!(now, if what == "edit_file" { "y\n" } else { "a\nb\nc\n" }, "{size:?}");
         }
     }
 }

@@ -25,8 +25,8 @@ pub(super) struct Talk<'a> {
     typing: &'a (Commands, Vec<String>),
     /// Whether the input has ended.
     pub(super) ended: bool,
-    /// Whether a line could be used, and whether one could not.
-    used: bool,
+    /// The number of lines that could be used, and whether one could not.
+    used_lines: usize,
     refused: bool,
     /// Messages for turns that have not started.
     pub(super) next: VecDeque<Typed>,
@@ -46,7 +46,7 @@ impl<'a> Talk<'a> {
             agent,
             typing,
             ended: false,
-            used: false,
+            used_lines: 0,
             refused: false,
             next: VecDeque::new(),
             steered: VecDeque::new(),
@@ -134,7 +134,7 @@ impl<'a> Talk<'a> {
             slash::check_skill(typed.skill.as_ref(), skills)?;
             Ok(typed)
         });
-        typed.map_err(|problem| self.refuse(&problem.to_string())).ok()
+        typed.map_err(|problem| self.refuse_parsed(&problem.to_string())).ok()
     }
 
     fn read(&mut self, line: Option<String>) -> Option<InputLine> {
@@ -147,7 +147,7 @@ impl<'a> Talk<'a> {
         }
         match parse_line(&line) {
             Ok(line) => {
-                self.used = true;
+                self.used_lines += 1;
                 Some(line)
             }
             Err(problem) => {
@@ -165,15 +165,21 @@ impl<'a> Talk<'a> {
         let _ = JsonLines.line(&json!({"type": "input_refused", "reason": reason}));
     }
 
+    /// Like [`refuse`](Self::refuse), for a line that has the form of one that can be used.
+    fn refuse_parsed(&mut self, reason: &str) {
+        self.used_lines = self.used_lines.saturating_sub(1);
+        self.refuse(reason);
+    }
+
     /// Returns how the program ends if the input ends between two turns.
     pub(super) fn exit(&self) -> Exit {
-        if self.refused && !self.used { Exit::WrongUsage } else { Exit::Done }
+        if self.refused && self.used_lines == 0 { Exit::WrongUsage } else { Exit::Done }
     }
 
     fn answer(&mut self, id: &str, decision: Value) {
         match answers::checked(id, decision, &self.asked, &self.answers, self.agent) {
             Ok(decision) => self.answers.push((id.to_owned(), decision.into())),
-            Err(problem) => self.refuse(&problem),
+            Err(problem) => self.refuse_parsed(&problem),
         }
     }
 

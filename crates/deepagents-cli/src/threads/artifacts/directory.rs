@@ -25,17 +25,44 @@ fn create(directory: &Path) -> io::Result<()> {
 }
 
 pub(super) fn remove(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        done => done,
+    found(fs::remove_dir_all(directory)).map(|_| ())
+}
+
+/// Returns the threads that have a directory in a place. What else somebody keeps there is not ours.
+pub(super) fn threads(place: &Path) -> io::Result<Vec<String>> {
+    let Some(entries) = found(fs::read_dir(place))? else { return Ok(Vec::new()) };
+    let mut threads = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if let Some(thread) = decoded(&entry.file_name())
+            && entry.file_type()?.is_dir()
+            && is_ours(&entry.path())?
+        {
+            threads.push(thread);
+        }
+    }
+    Ok(threads)
+}
+
+/// Whether a directory has nothing but the directories of a thread.
+fn is_ours(directory: &Path) -> io::Result<bool> {
+    let Some(mut entries) = found(fs::read_dir(directory))? else { return Ok(false) };
+    entries.try_fold(true, |ours, entry| {
+        let name = entry?.file_name();
+        Ok(ours && (name == "large_tool_results" || name == "conversation_history"))
+    })
+}
+
+/// Turns the error that there is nothing into `None`.
+fn found<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
     }
 }
 
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(from) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
+    let Some(entries) = found(fs::read_dir(from))? else { return Ok(()) };
     create(to)?;
     for entry in entries {
         let entry = entry?;
@@ -43,7 +70,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             copy(&from, &to)?;
         } else {
-            fs::copy(&from, &to)?;
+            // A file that is being written has a temporary name, which may be gone by now.
+            found(fs::copy(&from, &to))?;
         }
     }
     Ok(())
@@ -128,5 +156,18 @@ mod tests {
         for other in ["notes.txt", "A", "%", "%4", "%61", "%ff"] {
             assert_eq!(decoded(OsStr::new(other)), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_somebody_else_keeps_in_the_place_is_no_directory_of_a_thread() {
+        let place = tempfile::tempdir().unwrap();
+        for directory in ["t1/large_tool_results", "t2", "css/large_tool_results", "css/themes", "images/large"] {
+            fs::create_dir_all(place.path().join(directory)).unwrap();
+        }
+        fs::write(place.path().join("readme"), "").unwrap();
+        let mut threads = threads(place.path()).unwrap();
+        threads.sort();
+        assert_eq!(threads, ["t1", "t2"]);
+        assert_eq!(self::threads(&place.path().join("absent")).unwrap(), Vec::<String>::new());
     }
 }

@@ -3,7 +3,6 @@
 mod directory;
 mod stored;
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 
 use super::database;
 use crate::args::Database;
-use directory::{MadeOnWrite, blocking, decoded, encoded};
+use directory::{MadeOnWrite, blocking, encoded};
 
 /// The end of the directory's name, after that of the database.
 pub(crate) const SUFFIX: &str = ".files";
@@ -81,10 +80,16 @@ impl Artifacts {
         }
         match LocalBackend::open(directory) {
             Ok(files) => Some(Arc::new(ReadOnly::new(files))),
-            // Earlier versions kept there what belongs to the threads of everybody.
-            Err(_) if root.join(asked.directory).symlink_metadata().is_ok() => Some(Arc::new(ReadOnly::new(made))),
-            // The agent sees no directory before something is in it.
-            Err(_) => None,
+            // The agent sees no directory before something is in it, unless earlier versions kept there what belongs to
+            // the threads of everybody.
+            Err(error)
+                if error.source.kind() == ErrorKind::NotFound
+                    && root.join(asked.directory).symlink_metadata().is_err() =>
+            {
+                None
+            }
+            // Each access reports the error.
+            Err(_) => Some(Arc::new(ReadOnly::new(made))),
         }
     }
 
@@ -136,12 +141,7 @@ impl Artifacts {
             Place::Stored(store) => stored::threads(&**store).await?,
             Place::Directory(place) => {
                 let place = place.clone();
-                let names = blocking(move || match fs::read_dir(place) {
-                    Ok(entries) => entries.map(|entry| Ok(entry?.file_name())).collect(),
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-                    Err(error) => Err(error),
-                });
-                names.await?.iter().filter_map(|name| decoded(name)).collect()
+                blocking(move || directory::threads(&place)).await?
             }
         };
         for thread in threads {

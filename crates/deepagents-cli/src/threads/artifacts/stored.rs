@@ -3,7 +3,7 @@
 use deepagents::Store;
 use deepagents::core::store::{KeyQuery, StoreError, Write};
 
-use super::directory::encoded;
+use super::directory::{decoded, encoded};
 
 /// The first label of all their namespaces. Clients of a server cannot name it.
 const OWN: &str = "deepagents-artifacts";
@@ -44,8 +44,7 @@ pub(super) async fn copy(store: &dyn Store, from: &str, to: &str) -> Result<(), 
 /// Returns the threads that have files.
 pub(super) async fn threads(store: &dyn Store) -> Result<Vec<String>, StoreError> {
     let found = store.namespaces(&[OWN.to_owned()]).await?;
-    let mut threads: Vec<String> =
-        found.iter().filter_map(|namespace| super::decoded(namespace.get(1)?.as_ref())).collect();
+    let mut threads: Vec<String> = found.iter().filter_map(|namespace| decoded(namespace.get(1)?.as_ref())).collect();
     threads.dedup();
     Ok(threads)
 }

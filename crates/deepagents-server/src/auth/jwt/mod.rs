@@ -136,8 +136,9 @@ impl JwtTokens {
     fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, Refusal> {
         let id = find(claims, &self.identity).and_then(Value::as_str).filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| Refusal::Unknown(format!("the token has no claim `{}`", self.identity)))?;
-        // Some issuers let people enter any address before it is verified.
-        if self.identity == "email" && claims.get("email_verified").is_some_and(|verified| *verified != json!(true)) {
+        // Some issuers let people enter any address before it is verified. Some write the claim as text.
+        let is_verified = |verified: &Value| *verified == json!(true) || *verified == json!("true");
+        if self.identity == "email" && claims.get("email_verified").is_some_and(|verified| !is_verified(verified)) {
             return Err(Refusal::Forbidden("the email address in the token is not verified by its issuer".to_owned()));
         }
         let identity = Identity::new(id).limits(self.limits.clone()).expires_at(self.rules.expiry(claims));

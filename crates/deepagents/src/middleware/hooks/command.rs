@@ -124,16 +124,7 @@ async fn bounded(
 /// Returns the input as JSON. Long strings are truncated, but not for a hook that decides whether something may happen:
 /// what it does not see could be what it is there to stop.
 fn text_for(event: HookEvent, input: &Value) -> Result<String, String> {
-    let mut text = input.to_string();
-    if !event.decides() {
-        let mut input = input.clone();
-        shorten(&mut input, MAX_TEXT_BYTES);
-        text = input.to_string();
-        if text.len() > MAX_INPUT_BYTES {
-            shorten(&mut input, MAX_TEXT_BYTES / 16);
-            text = input.to_string();
-        }
-    }
+    let text = if event.decides() { input.to_string() } else { shortened(input.clone()) };
     if text.len() <= MAX_INPUT_BYTES {
         return Ok(text);
     }
@@ -151,6 +142,17 @@ fn parts(text: &str) -> Vec<String> {
         rest = tail;
     }
     parts
+}
+
+/// Truncates long strings, further if that is not enough.
+fn shortened(mut input: Value) -> String {
+    shorten(&mut input, MAX_TEXT_BYTES);
+    let text = input.to_string();
+    if text.len() <= MAX_INPUT_BYTES {
+        return text;
+    }
+    shorten(&mut input, MAX_TEXT_BYTES / 16);
+    input.to_string()
 }
 
 fn shorten(value: &mut Value, most: usize) {
