@@ -153,7 +153,7 @@ async fn a_process_that_starts_during_a_long_migration_waits_for_it() {
     let Some((url, schema, other, _, _)) = thread("migrating").await else { return };
     let observer = client(&url).await;
     // A process holds this lock while it migrates the schema.
-    let migration = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{schema}', 1684104052))");
+    let migration = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{schema}', 1684105076))");
     other.batch_execute(&migration).await.unwrap();
     let options =
         PostgresOptions { schema: schema.clone(), wait: Duration::from_millis(100), ..PostgresOptions::default() };
@@ -161,7 +161,7 @@ async fn a_process_that_starts_during_a_long_migration_waits_for_it() {
     // It waits for much longer than other locks are waited for.
     let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
         WHERE locktype = 'advisory' AND NOT granted AND clock_timestamp() - query_start > interval '500 ms'
-        AND (classid::bigint << 32) + objid::bigint = hashtextextended($1, 1684104052)";
+        AND (classid::bigint << 32) + objid::bigint = hashtextextended($1, 1684105076)";
     let waiting = async {
         while observer.query_one(waits, &[&schema]).await.unwrap().get::<_, i64>(0) == 0 {
             if connecting.is_finished() {
