@@ -141,9 +141,10 @@ fn the_doctor_names_settings_that_stop_every_run_and_their_model() {
     let with_key = finish(deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "x").arg("doctor"));
     assert_eq!(with_key.code, Some(0), "{with_key:?}");
     doctor("", &[]);
-    let unnamed = finish(deepagents().env("HOME", home.path()).env("DEEPAGENTS_MODEL", " ").args(["doctor", "--json"]));
-    let report: serde_json::Value = serde_json::from_str(&unnamed.out).unwrap();
-    assert!(unnamed.code == Some(1) && report["model_error"].as_str().unwrap().contains("empty"), "{report}");
+    let unknown =
+        finish(deepagents().env("HOME", home.path()).env("DEEPAGENTS_MODEL", "gpt-5.2").args(["doctor", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&unknown.out).unwrap();
+    assert!(unknown.code == Some(1) && report["model_error"].as_str().unwrap().contains("does not name"), "{report}");
     assert!(fine.out.contains("model: openai:gpt-5.2") && !fine.out.contains("settings:"), "{fine:?}");
     let bare = doctor("model = \"gpt-5.2\"\n", &[]);
     assert_eq!(bare.code, Some(1), "{bare:?}");
