@@ -139,7 +139,19 @@ pub(crate) fn new_version(path: &Path) -> PathBuf {
     path.with_extension(format!("{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Makes a valid file name of a name.
+/// Length in bytes of the hash in a file name.
+const FILE_HASH_BYTES: usize = 8;
+
+/// Makes a valid file name of a name that no other name has. A name that is none gets a hash, and so does one that looks
+/// as if it had one.
+pub(crate) fn distinct_file_name(name: &str) -> String {
+    let safe = file_name(name);
+    let end = name.rsplit('-').next().unwrap_or_default();
+    let has_hash = end.len() == 2 * FILE_HASH_BYTES && end.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
+    if safe == name && !has_hash { safe } else { format!("{safe}-{}", hash(name, FILE_HASH_BYTES)) }
+}
+
+/// Makes a valid file name of a name. Other names may have the same one.
 pub(crate) fn file_name(name: &str) -> String {
     let safe: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();
@@ -175,6 +187,17 @@ mod tests {
             assert_eq!(exact(text), text);
         }
         assert_eq!(exact("a\u{301}\u{301}\u{301} /\u{338}"), "a\u{301}\u{301}\\u{301} /\\u{338}");
+    }
+
+    #[test]
+    fn file_names_of_different_names_differ() {
+        assert_eq!(distinct_file_name("my-server_2"), "my-server_2");
+        let (long, longer) = ("x".repeat(90), "x".repeat(91));
+        let changed = distinct_file_name("a b");
+        let names = ["a b", "a_b", "a/b", &long, &longer, &changed].map(distinct_file_name);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert!(!names.iter().any(|name| name.contains(['/', ' '])), "{names:?}");
     }
 
     #[test]
