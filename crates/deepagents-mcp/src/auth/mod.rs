@@ -10,6 +10,7 @@
 
 mod authorized;
 mod callback;
+mod checks;
 mod client;
 mod discovery;
 mod dpop;
@@ -69,6 +70,12 @@ pub enum LoginError {
          `oauth.clientId`"
     )]
     NoRegistration,
+    /// The server names an issuer of another origin, which must not get a configured secret on the server's word alone.
+    #[error(
+        "the configured secret is not sent to {0}, the token issuer that the server names, as it is at another origin; \
+         if it is the right one, set `oauth.issuer` to it"
+    )]
+    UntrustedIssuer(String),
     /// The issuer, or the person, declined.
     #[error("the login was refused: {0}")]
     Declined(String),
@@ -124,7 +131,7 @@ pub async fn login(
     let store = TokenFile::new(token_dir, server, &config.url);
     let before = store.state().await;
     let Issuer { mut manager, metadata, resource } =
-        discovery::issuer(&config.url, &client, challenge.as_deref()).await?;
+        discovery::issuer(&config.url, &oauth, &client, challenge.as_deref()).await?;
     manager.set_credential_store(store.clone());
     if !takes_client(&oauth, &metadata) {
         return Err(LoginError::NoRegistration);
@@ -261,7 +268,7 @@ pub(crate) async fn tokens(server: &str, config: &HttpConfig, shared: &Shared) -
     Ok(login.map(Tokens::Login))
 }
 
-/// Restores a login from its files.
+/// Restores a login from its files. Returns `None` if there is none with the issuer to use.
 async fn restored(
     config: &HttpConfig,
     oauth: &OAuthConfig,
@@ -275,10 +282,16 @@ async fn restored(
     if let Some(dpop) = &dpop {
         client.bind(dpop.clone());
     }
-    let mut manager = AuthorizationManager::new_with_oauth_http_client(client::resource(url), Arc::new(client)).await?;
-    if let Some(metadata) = state.metadata {
-        manager.set_metadata(metadata);
+    let metadata = match state.metadata {
+        Some(metadata) => metadata,
+        None => discovery::issuer(url, oauth, &client, client.challenge().await.as_deref()).await?.metadata,
+    };
+    if !checks::is_configured(oauth, &metadata) {
+        return Ok(None);
     }
+    checks::check_trust(oauth, url, &metadata)?;
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(client::resource(url), Arc::new(client)).await?;
+    manager.set_metadata(metadata);
     manager.set_credential_store(store.clone());
     if !manager.initialize_from_store().await? {
         return Ok(None);

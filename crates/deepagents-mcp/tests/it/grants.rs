@@ -218,7 +218,10 @@ fn an_inconsistent_entry_is_an_error_that_says_what_is_missing() {
         json!({"grant": "jwt_bearer"}),
         json!({"grant": "jwt_bearer", "assertion": "a", "assertionFile": "b"}),
         json!({"grant": "enterprise_managed", "assertion": "a"}),
+        json!({"issuer": "http://issuer.example"}),
+        json!({"issuer": "https://issuer.example/.well-known/openid-configuration"}),
     ];
+    let issuer = "`issuer` must be the https address by which the token issuer names itself in its metadata";
     let expected = [
         "the grant `client_credentials` needs `clientId`, and `clientSecret` or `privateKey`",
         "a secret or a key needs the `clientId` that it belongs to",
@@ -226,6 +229,8 @@ fn an_inconsistent_entry_is_an_error_that_says_what_is_missing() {
         "the grant `jwt_bearer` needs `assertion` or `assertionFile`",
         "`assertion` and `assertionFile` are both given; give only one of them",
         "the grant `enterprise_managed` needs `identityProvider`",
+        issuer,
+        issuer,
     ];
     assert_eq!(problems.map(problem), expected);
 }

@@ -71,7 +71,16 @@ pub(crate) fn ok(body: Value) -> Answer {
 
 impl Issuer {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1").await
+    }
+
+    /// Starts one at another address of this machine. It does not count as a program of this machine.
+    pub(crate) async fn start_elsewhere() -> Self {
+        Self::start_at("127.0.0.2").await
+    }
+
+    async fn start_at(host: &str) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let state = State {
             requests: Vec::new(),
