@@ -153,13 +153,18 @@ pub async fn login(
     show(page);
     // The response must carry the state of this login: another page may redirect a browser here too.
     let state = form_value(page.split_once('?').map_or("", |(_, query)| query), "state").unwrap_or_default();
-    let address = timeout(LOGIN_TIMEOUT, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
-    let tokens = session.handle_callback_url(&address).await?;
-    // An issuer may issue an unbound token even if a bound one was requested.
-    let dpop_key = dpop_key.filter(|_| store::is_bound(&tokens));
-    let state = LoginState { metadata: Some(metadata), resource: Some(resource), dpop_key, wanted_scopes: Vec::new() };
-    store.keep_state(&state).await?;
-    Ok(())
+    let redirect = timeout(LOGIN_TIMEOUT, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
+    let finish = async {
+        let tokens = session.handle_callback_url(&redirect.url).await?;
+        // An issuer may issue an unbound token even if a bound one was requested.
+        let dpop_key = dpop_key.filter(|_| store::is_bound(&tokens));
+        let (metadata, resource) = (Some(metadata), Some(resource));
+        store.keep_state(&LoginState { metadata, resource, dpop_key, wanted_scopes: Vec::new() }).await?;
+        Ok(())
+    };
+    let outcome = finish.await;
+    redirect.show(&outcome).await;
+    outcome
 }
 
 /// Returns a value of a query or form.

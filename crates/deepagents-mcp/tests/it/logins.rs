@@ -289,6 +289,32 @@ async fn a_rejected_login_is_reported_in_the_issuers_words() {
 }
 
 #[tokio::test]
+async fn the_page_in_the_browser_says_what_came_of_the_exchange_of_the_code() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let said = json!({"error": "invalid_grant", "error_description": "not <b>twice</b>"});
+    for (refusal, words) in [(Some(("400 Bad Request", String::new(), said)), "The login failed: "), (None, "Done.")] {
+        let is_granted = refusal.is_none();
+        issuer.change(|wants| wants.places = refusal.map(|refusal| ("POST /token", refusal)).into_iter().collect());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let exchanges = issuer.clone();
+        let show = |address: &str| {
+            let address = address.to_owned();
+            tokio::spawn(async move {
+                let page = comes_back_with(&address, "code=code-1", None).await;
+                tell.send((page, exchanges.requests("POST /token").len()))
+            });
+        };
+        let before = issuer.requests("POST /token").len();
+        let outcome = auth::login("alpha", &http(&ServerConfig::http(issuer.url())), folder.path(), show).await;
+        let (page, exchanged) = told.await.unwrap();
+        assert_eq!((outcome.is_ok(), exchanged), (is_granted, before + 1), "{page}");
+        assert!(page.contains(words) && !page.contains("<b>"), "{page}");
+        assert_eq!(page.contains("invalid_grant"), !is_granted, "{page}");
+    }
+}
+
+#[tokio::test]
 async fn no_browser_is_sent_to_an_issuer_that_would_get_secrets_unencrypted() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
