@@ -20,6 +20,22 @@ pub(super) fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), Lo
     }
 }
 
+/// Returns an error if the issuer does not support PKCE with S256. The protocol forbids a login then, also if published
+/// metadata says nothing about it.
+pub(super) fn check_pkce(
+    oauth: &OAuthConfig,
+    metadata: &AuthorizationMetadata,
+    is_published: bool,
+) -> Result<(), LoginError> {
+    let issuer = || text::line(metadata.issuer.as_ref().unwrap_or(&metadata.token_endpoint), 100);
+    match &metadata.code_challenge_methods_supported {
+        Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
+        Some(_) => Err(LoginError::Refused(format!("the token issuer {} does not support PKCE with S256", issuer()))),
+        None if oauth.assume_pkce || !is_published => Ok(()),
+        None => Err(LoginError::UnknownPkce(issuer())),
+    }
+}
+
 /// Returns an error if the issuer would get a configured secret, although nothing but the word of another origin says
 /// that it is the right one. If the configuration names the issuer, no other one is discovered.
 pub(super) fn check_trust(

@@ -33,6 +33,8 @@ const LAST_OF_SERVER: &str = "/.well-known/oauth-protected-resource";
 pub(super) struct Issuer {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
+    /// Whether the issuer publishes this metadata. Otherwise it holds default endpoints.
+    pub(super) is_published: bool,
     /// The resource to request tokens for.
     pub(super) resource: String,
 }
@@ -58,11 +60,11 @@ pub(super) async fn issuer(
         let more_issuers = issuer_index + 1 < seen.issuers.len().min(MAX_ISSUERS);
         match resolved {
             Ok(resolution) if resolution.source.is_discovered() || problems.is_empty() => {
-                let metadata = resolution.metadata;
+                let (metadata, is_published) = (resolution.metadata, resolution.source.is_discovered());
                 checks::check_trust(oauth, url, &metadata)?;
                 checks::check_endpoints(&metadata)?;
                 manager.set_metadata(metadata.clone());
-                return Ok(Issuer { manager, metadata, resource: seen.resource.unwrap_or(base) });
+                return Ok(Issuer { manager, metadata, is_published, resource: seen.resource.unwrap_or(base) });
             }
             Ok(_) => {
                 let words = format!("it is not known who issues its tokens: {}", problems.join("; "));

@@ -76,6 +76,12 @@ pub enum LoginError {
          if it is the right one, set `oauth.issuer` to it"
     )]
     UntrustedIssuer(String),
+    /// The issuer does not say that it supports PKCE.
+    #[error(
+        "the metadata of the token issuer {0} does not say that it supports PKCE (`code_challenge_methods_supported`), \
+         and a login without it is not safe; if you know that it supports S256, set `oauth.assumePkce` to true"
+    )]
+    UnknownPkce(String),
     /// The issuer, or the person, declined.
     #[error("the login was refused: {0}")]
     Declined(String),
@@ -130,8 +136,9 @@ pub async fn login(
     let challenge = client.challenge().await;
     let store = TokenFile::new(token_dir, server, &config.url);
     let before = store.state().await;
-    let Issuer { mut manager, metadata, resource } =
+    let Issuer { mut manager, metadata, is_published, resource } =
         discovery::issuer(&config.url, &oauth, &client, challenge.as_deref()).await?;
+    checks::check_pkce(&oauth, &metadata, is_published)?;
     manager.set_credential_store(store.clone());
     if !takes_client(&oauth, &metadata) {
         return Err(LoginError::NoRegistration);

@@ -26,6 +26,8 @@ pub struct OAuthConfig {
     pub client_metadata_url: Option<String>,
     /// The port for the browser redirect, if it is registered. If `None`, any free port.
     pub callback_port: Option<u16>,
+    /// Whether the issuer is known to support PKCE (S256), so that a login goes on although its metadata does not say so.
+    pub assume_pkce: bool,
     /// The scopes to request. If empty, those that the server asks for.
     pub scopes: Vec<String>,
 }
@@ -151,6 +153,9 @@ pub struct OAuthEntry {
     /// The port for the browser redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
+    /// Whether the issuer is known to support PKCE (S256).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assume_pkce: bool,
     /// The assertion of `jwt_bearer`, or the ID token of `enterprise_managed`; preferably a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assertion: Option<String>,
@@ -211,6 +216,7 @@ impl OAuthEntry {
             client_proof: secret.or(key),
             client_metadata_url: text(&self.client_metadata_url),
             callback_port: self.callback_port,
+            assume_pkce: self.assume_pkce,
             scopes: self.scopes.clone(),
         };
         if config.issuer.as_ref().is_some_and(|issuer| !is_issuer(issuer)) {
