@@ -14,6 +14,7 @@ mod checks;
 mod client;
 mod discovery;
 mod dpop;
+mod error;
 mod grant;
 mod jwt;
 mod shared_grant;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
-    OAuthClientConfig,
+    CredentialStore, InMemoryCredentialStore, OAuthClientConfig,
 };
 use tokio::time::timeout;
 
@@ -35,7 +36,7 @@ use callback::Callback;
 use client::LoginClient;
 use discovery::Issuer;
 use dpop::Dpop;
-use jwt::KeyError;
+pub use error::LoginError;
 use shared_grant::Grant;
 use store::{LoginState, TokenFile};
 
@@ -50,68 +51,6 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Maximum number of scopes that a server may request at once.
 const MAX_SCOPES: usize = 64;
-
-/// Why a login failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoginError {
-    /// The server or its token issuer refuses or cannot be reached.
-    #[error("{0}")]
-    Refused(String),
-    /// The browser did not return in time.
-    #[error("nobody logged in within {} minutes; try again", LOGIN_TIMEOUT.as_secs() / 60)]
-    Expired,
-    /// The login page is neither `https` nor on this machine, so no browser is sent there.
-    #[error("the server asks to log in at {0}, but a browser is only sent to https addresses or to this machine")]
-    Page(String),
-    /// The issuer does not support dynamic client registration, so the client must be registered by hand.
-    #[error(
-        "the token issuer does not register clients automatically; register one there, and give its id as \
-         `oauth.clientId`"
-    )]
-    NoRegistration,
-    /// The server names an issuer of another origin, which must not get a configured secret on the server's word alone.
-    #[error(
-        "the configured secret is not sent to {0}, the token issuer that the server names, as it is at another origin; \
-         if it is the right one, set `oauth.issuer` to it"
-    )]
-    UntrustedIssuer(String),
-    /// The issuer does not say that it supports PKCE.
-    #[error(
-        "the metadata of the token issuer {0} does not say that it supports PKCE (`code_challenge_methods_supported`), \
-         and a login without it is not safe; if you know that it supports S256, set `oauth.assumePkce` to true"
-    )]
-    UnknownPkce(String),
-    /// The issuer, or the person, declined.
-    #[error("the login was refused: {0}")]
-    Declined(String),
-    /// The redirect port could not be opened, or the tokens could not be stored.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    /// A secret could not be read from its file.
-    #[error("the secret in {path} cannot be used: {reason}")]
-    Secret {
-        /// The path of the file.
-        path: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A private key cannot be used.
-    #[error("{0}")]
-    Key(String),
-}
-
-impl From<KeyError> for LoginError {
-    fn from(error: KeyError) -> Self {
-        Self::Key(error.to_string())
-    }
-}
-
-impl From<AuthError> for LoginError {
-    fn from(error: AuthError) -> Self {
-        Self::Refused(text::line(&error.to_string(), 400))
-    }
-}
 
 /// Logs in to a server. `show` gets the URL that a person opens in a browser. The tokens are stored in a file in
 /// `token_dir`, and every connection to the server uses them.
@@ -139,7 +78,8 @@ pub async fn login(
     let Issuer { mut manager, metadata, is_published, resource } =
         discovery::issuer(&config.url, &oauth, &client, challenge.as_deref()).await?;
     checks::check_pkce(&oauth, &metadata, is_published)?;
-    manager.set_credential_store(store.clone());
+    let credentials = InMemoryCredentialStore::new();
+    manager.set_credential_store(credentials.clone());
     if !takes_client(&oauth, &metadata) {
         return Err(LoginError::NoRegistration);
     }
@@ -151,7 +91,7 @@ pub async fn login(
     }
     let callback = Callback::open(oauth.callback_port).await?;
     let scopes = scopes(&manager, &oauth, &store, &before).await;
-    let request = request(&oauth, &callback.url).await?.with_scopes(scopes);
+    let request = request(&oauth, &callback.url).await?.with_scopes(scopes.clone());
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
     let page = session.get_authorization_url();
     if !http::is_safe(page) {
@@ -166,7 +106,9 @@ pub async fn login(
         // An issuer may issue an unbound token even if a bound one was requested.
         let dpop_key = dpop_key.filter(|_| store::is_bound(&tokens));
         let (metadata, resource) = (Some(metadata), Some(resource));
-        store.keep_state(&LoginState { metadata, resource, dpop_key, wanted_scopes: Vec::new() }).await?;
+        let state = LoginState { metadata, resource, dpop_key, wanted_scopes: Vec::new() };
+        let credentials = credentials.load().await?.ok_or(AuthError::AuthorizationRequired)?;
+        store.keep_login(&credentials, state, &scopes).await?;
         Ok(())
     };
     let outcome = finish.await;

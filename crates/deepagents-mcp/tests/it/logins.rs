@@ -77,7 +77,8 @@ async fn a_login_registers_uses_pkce_names_the_resource_and_stores_tokens_privat
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
     assert!(auth::logout("alpha", &config, folder.path()).await.unwrap());
     assert!(!auth::is_logged_in("alpha", &config, folder.path()).await);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(left.iter().all(|path| path.extension().unwrap() == "lock"), "{left:?}");
 }
 
 #[tokio::test]
@@ -143,6 +144,26 @@ async fn a_missing_scope_is_reported_and_requested_by_the_next_login() {
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
     let address = login(&server, folder.path()).await;
     assert_eq!(query(&address, "scope"), "notes:read", "a login that covers all is not widened for ever");
+}
+
+#[tokio::test]
+async fn a_scope_that_a_call_lacks_during_a_login_is_requested_by_the_next_one() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    issuer.change(|wants| wants.call_scope = Some("notes:write"));
+    let (config, dir) = (server.clone(), folder.path().to_owned());
+    let show = |address: &str| {
+        let address = address.to_owned();
+        tokio::spawn(async move {
+            assert!(called(&config, &dir).await.1);
+            comes_back(address).await;
+        });
+    };
+    auth::login("alpha", &http(&server), folder.path(), show).await.unwrap();
+    let address = login(&server, folder.path()).await;
+    assert_eq!(query(&address, "scope"), "notes:read notes:write");
 }
 
 #[tokio::test]
