@@ -17,6 +17,7 @@ pub mod agent;
 mod context;
 pub mod env;
 pub mod error;
+pub mod escape;
 pub mod event;
 mod forward;
 mod ids;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use deepagents_core::escape::escaped_lines;
 use sha2::{Digest, Sha256};
 
 /// Maximum length of a tool description, in characters. Every model call pays for it.
@@ -23,44 +24,9 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
-/// Maximum number of combining marks per letter in a text that is decided about; more would cover the text around it.
-const MAX_MARKS: usize = 2;
-
-/// Returns a text in which every character can be seen, for a person who decides about it: what has no glyph of its own,
-/// looks like a blank or reorders others is escaped. Line breaks stay.
+/// Returns a text for a person who decides about it: every character can be seen. Line breaks stay.
 pub(crate) fn exact(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut marks = MAX_MARKS;
-    for c in text.chars() {
-        if is_mark(c) && marks < MAX_MARKS {
-            marks += 1;
-            out.push(c);
-            continue;
-        }
-        let is_shown = c == '\n' || c == ' ' || c.is_ascii_graphic() || !c.is_ascii() && !is_mark(c) && has_glyph(c);
-        marks = if is_shown && c.is_alphanumeric() { 0 } else { MAX_MARKS };
-        if is_shown { out.push(c) } else { out.extend(c.escape_unicode()) }
-    }
-    out
-}
-
-/// Whether a character has a glyph of its own that is not a blank.
-fn has_glyph(c: char) -> bool {
-    let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
-    // `escape_debug` escapes control, format, separator, unassigned and private-use characters.
-    !is_blank && !is_selector(c) && c.escape_debug().len() == 1
-}
-
-/// Whether a character only selects how the one before it looks, or joins others.
-fn is_selector(c: char) -> bool {
-    matches!(c, '\u{34f}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}')
-        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
-}
-
-/// Whether a character is a combining mark: `escape_debug` escapes one at the beginning of a text, but not after a letter.
-fn is_mark(c: char) -> bool {
-    let after_letter: String = ['a', c].iter().collect();
-    !c.is_ascii() && !is_selector(c) && c.escape_debug().len() > 1 && after_letter.escape_debug().count() == 2
+    escaped_lines(text).collect::<Vec<_>>().join("\n")
 }
 
 /// Cleans the description of a tool and cuts it to [`MAX_DESCRIPTION_CHARS`].
@@ -139,7 +105,19 @@ pub(crate) fn new_version(path: &Path) -> PathBuf {
     path.with_extension(format!("{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Makes a valid file name of a name.
+/// Length in bytes of the hash in a file name.
+const FILE_HASH_BYTES: usize = 8;
+
+/// Makes a valid file name of a name that no other name has. A name that is none gets a hash, and so does one that looks
+/// as if it had one.
+pub(crate) fn distinct_file_name(name: &str) -> String {
+    let safe = file_name(name);
+    let end = name.rsplit('-').next().unwrap_or_default();
+    let has_hash = end.len() == 2 * FILE_HASH_BYTES && end.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
+    if safe == name && !has_hash { safe } else { format!("{safe}-{}", hash(name, FILE_HASH_BYTES)) }
+}
+
+/// Makes a valid file name of a name. Other names may have the same one.
 pub(crate) fn file_name(name: &str) -> String {
     let safe: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();
@@ -164,17 +142,19 @@ mod tests {
     }
 
     #[test]
-    fn a_text_to_decide_about_hides_nothing_and_keeps_letters_of_all_scripts() {
-        assert_eq!(
-            exact("touch safe\u{200b}\u{202e}\u{e0041}\u{2066}.txt"),
-            "touch safe\\u{200b}\\u{202e}\\u{e0041}\\u{2066}.txt"
-        );
-        assert_eq!(exact("a\r\x1b[2J\u{9b}\u{7f}\tb\nc"), "a\\u{d}\\u{1b}[2J\\u{9b}\\u{7f}\\u{9}b\nc");
-        assert_eq!(exact("a\u{a0}b\u{2003}c\u{3164}d\u{fe0f}"), "a\\u{a0}b\\u{2003}c\\u{3164}d\\u{fe0f}");
-        for text in ["Grüße, 世界 — «да» \\ \" '", "e\u{301}", "हिन्दी", "a\u{304}\u{301}"] {
-            assert_eq!(exact(text), text);
-        }
-        assert_eq!(exact("a\u{301}\u{301}\u{301} /\u{338}"), "a\u{301}\u{301}\\u{301} /\\u{338}");
+    fn a_text_to_decide_about_hides_nothing_and_keeps_its_lines() {
+        assert_eq!(exact("touch safe\u{202e}.txt\r\n\n\tb"), "touch safe\\u{202e}.txt\\r\n\n\\tb");
+    }
+
+    #[test]
+    fn file_names_of_different_names_differ() {
+        assert_eq!(distinct_file_name("my-server_2"), "my-server_2");
+        let (long, longer) = ("x".repeat(90), "x".repeat(91));
+        let changed = distinct_file_name("a b");
+        let names = ["a b", "a_b", "a/b", &long, &longer, &changed].map(distinct_file_name);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert!(!names.iter().any(|name| name.contains(['/', ' '])), "{names:?}");
     }
 
     #[test]

@@ -29,7 +29,6 @@ mod call_error;
 pub mod channels;
 mod description_override;
 mod digest;
-pub mod escape;
 mod explain;
 pub mod front_matter;
 mod json_answer;
@@ -57,6 +56,7 @@ pub use artifacts::ArtifactRequest;
 pub use builder::{DeepAgent, DeepAgentBuilder, Preset};
 pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
+pub use deepagents_core::escape;
 pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
 pub use deepagents_core::interrupt::{
     ActionRequest, ActionReview, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, EditedAction,

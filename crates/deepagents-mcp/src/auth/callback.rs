@@ -29,12 +29,30 @@ pub(super) struct Callback {
     pub(super) url: String,
 }
 
+/// A redirect with a code. The browser waits for what comes of it.
+pub(super) struct Redirect {
+    /// The full URL.
+    pub(super) url: String,
+    stream: TcpStream,
+}
+
+impl Redirect {
+    /// Shows the outcome of the login in the browser.
+    pub(super) async fn show(mut self, outcome: &Result<(), LoginError>) {
+        let words = match outcome {
+            Ok(()) => "Done. You can close this page and go back to the terminal.".to_owned(),
+            Err(error) => format!("The login failed: {error}"),
+        };
+        send_page(&mut self.stream, "200 OK", &words).await;
+    }
+}
+
 /// The outcome of a request.
 enum CallbackOutcome {
     /// The request does not belong to this login.
     Unrelated,
-    /// The login succeeded; the query of the redirect.
-    Succeeded(String),
+    /// The issuer grants the login.
+    Granted(Redirect),
     /// The login was refused; the reason.
     Refused(String),
 }
@@ -47,8 +65,8 @@ impl Callback {
         Ok(Self { listener, url })
     }
 
-    /// Waits for the response to the login with this state. Returns the full redirect URL.
-    pub(super) async fn wait(&self, state: &str) -> Result<String, LoginError> {
+    /// Waits for the response to the login with this state.
+    pub(super) async fn wait(&self, state: &str) -> Result<Redirect, LoginError> {
         let mut connections: JoinSet<CallbackOutcome> = JoinSet::new();
         loop {
             let said = tokio::select! {
@@ -58,53 +76,67 @@ impl Callback {
                         sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     };
-                    let state = state.to_owned();
-                    connections.spawn(async move { serve(stream, &state).await });
+                    let (url, state) = (self.url.clone(), state.to_owned());
+                    connections.spawn(async move { serve(stream, &url, &state).await });
                     continue;
                 }
                 Some(said) = connections.join_next() => said.unwrap_or(CallbackOutcome::Unrelated),
             };
             match said {
                 CallbackOutcome::Unrelated => {}
-                CallbackOutcome::Succeeded(query) => return Ok(format!("{}?{query}", self.url)),
+                CallbackOutcome::Granted(redirect) => return Ok(redirect),
                 CallbackOutcome::Refused(words) => return Err(LoginError::Declined(words)),
             }
         }
     }
 }
 
-/// Handles a connection.
-async fn serve(mut stream: TcpStream, state: &str) -> CallbackOutcome {
+/// What a query says about a login.
+enum Reading {
+    Granted,
+    Refused(String),
+    /// It does not belong to this login.
+    Unrelated(&'static str),
+}
+
+/// Handles a connection to the redirect URI.
+async fn serve(mut stream: TcpStream, url: &str, state: &str) -> CallbackOutcome {
     let Ok(Ok(Some(target))) = timeout(REQUEST_TIMEOUT, target(&mut stream)).await else {
         return CallbackOutcome::Unrelated;
     };
-    let (said, status, words) = match target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) {
-        None => (CallbackOutcome::Unrelated, "404 Not Found", "There is no such page.".to_owned()),
-        Some(query) => read(query, state),
+    let Some(query) = target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) else {
+        send_page(&mut stream, "404 Not Found", "There is no such page.").await;
+        return CallbackOutcome::Unrelated;
     };
-    // The browser may have disconnected.
-    let _ = timeout(REQUEST_TIMEOUT, answer(&mut stream, status, &words)).await;
-    said
+    match read(query, state) {
+        Reading::Granted => CallbackOutcome::Granted(Redirect { url: format!("{url}?{query}"), stream }),
+        Reading::Refused(words) => {
+            send_page(&mut stream, "200 OK", &format!("The login was refused. {words}")).await;
+            CallbackOutcome::Refused(words)
+        }
+        Reading::Unrelated(words) => {
+            send_page(&mut stream, "400 Bad Request", words).await;
+            CallbackOutcome::Unrelated
+        }
+    }
 }
 
-/// Interprets the query for the login with this state. Returns the outcome with the status and page for the browser.
-fn read(query: &str, state: &str) -> (CallbackOutcome, &'static str, String) {
+/// Interprets the query for the login with this state.
+fn read(query: &str, state: &str) -> Reading {
     let value = |name: &str| form_value(query, name);
     if value("state").as_deref() != Some(state) {
-        let words = "This is not the answer to the login in progress.".to_owned();
-        return (CallbackOutcome::Unrelated, "400 Bad Request", words);
+        return Reading::Unrelated("This is not the answer to the login in progress.");
     }
     if let Some(error) = value("error") {
         let description = value("error_description").unwrap_or_default();
         let words = [error, description].map(|words| text::line(&words, 300));
         let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ");
-        return (CallbackOutcome::Refused(words.clone()), "200 OK", format!("The login was refused. {words}"));
+        return Reading::Refused(words);
     }
-    if value("code").is_none() {
-        return (CallbackOutcome::Unrelated, "400 Bad Request", "This is not an answer to a login.".to_owned());
+    match value("code") {
+        Some(_) => Reading::Granted,
+        None => Reading::Unrelated("This is not an answer to a login."),
     }
-    let done = "Done. You can close this page and go back to the terminal.".to_owned();
-    (CallbackOutcome::Succeeded(query.to_owned()), "200 OK", done)
 }
 
 /// Reads a request and returns its target.
@@ -121,6 +153,11 @@ async fn target(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let text = String::from_utf8_lossy(&request);
     let mut words = text.lines().next().unwrap_or_default().split(' ');
     Ok(words.next().filter(|method| *method == "GET").and_then(|_| words.next()).map(str::to_owned))
+}
+
+/// Sends a page. The browser may have disconnected.
+async fn send_page(stream: &mut TcpStream, status: &str, words: &str) {
+    let _ = timeout(REQUEST_TIMEOUT, answer(stream, status, words)).await;
 }
 
 async fn answer(stream: &mut TcpStream, status: &str, text: &str) -> io::Result<()> {

@@ -12,8 +12,10 @@ use rmcp::transport::auth::{
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::{Value, json};
 
+use super::checks;
 use super::client::{self, LoginClient};
 use super::{LoginError, merged};
+use crate::config::OAuthConfig;
 use crate::sync::lock;
 use crate::text;
 
@@ -24,23 +26,33 @@ const MAX_ISSUERS: usize = 8;
 /// Well-known locations of authorization server metadata.
 const DESCRIPTIONS: [&str; 2] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
 
+/// The last location in which the metadata of a server is looked for.
+const LAST_OF_SERVER: &str = "/.well-known/oauth-protected-resource";
+
 /// The token issuer of a server.
 pub(super) struct Issuer {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
+    /// Whether the issuer publishes this metadata. Otherwise it holds default endpoints.
+    pub(super) is_published: bool,
     /// The resource to request tokens for.
     pub(super) resource: String,
 }
 
-/// Discovers the issuer of a server's tokens: the first issuer named by the server that publishes metadata, or the
-/// server's own origin if it names none. Locations with missing or unusable metadata are skipped. Default endpoints are
-/// assumed only if no location has, or may have, any metadata.
-pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&str>) -> Result<Issuer, LoginError> {
+/// Discovers the issuer of a server's tokens: the configured one, or the first issuer named by the server that publishes
+/// metadata, or the server's own origin if it names none. Locations with missing or unusable metadata are skipped.
+/// Default endpoints are assumed only if no location has, or may have, any metadata.
+pub(super) async fn issuer(
+    url: &str,
+    oauth: &OAuthConfig,
+    client: &LoginClient,
+    challenge: Option<&str>,
+) -> Result<Issuer, LoginError> {
     let mut base = client::resource(url).to_owned();
     let mut issuer_index = 0;
     let mut problems: Vec<String> = Vec::new();
     loop {
-        let places = Arc::new(MetadataLookup::new(client.clone(), &base, issuer_index));
+        let places = Arc::new(MetadataLookup::new(client.clone(), &base, oauth.issuer.clone(), issuer_index));
         let mut manager = AuthorizationManager::new_with_oauth_http_client(base.as_str(), places.clone()).await?;
         let resolved = manager.resolve_metadata_from_challenge(challenge).await;
         let seen = places.seen();
@@ -48,10 +60,11 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
         let more_issuers = issuer_index + 1 < seen.issuers.len().min(MAX_ISSUERS);
         match resolved {
             Ok(resolution) if resolution.source.is_discovered() || problems.is_empty() => {
-                let metadata = resolution.metadata;
-                check_endpoints(&metadata)?;
+                let (metadata, is_published) = (resolution.metadata, resolution.source.is_discovered());
+                checks::check_trust(oauth, url, &metadata)?;
+                checks::check_endpoints(&metadata)?;
                 manager.set_metadata(metadata.clone());
-                return Ok(Issuer { manager, metadata, resource: seen.resource.unwrap_or(base) });
+                return Ok(Issuer { manager, metadata, is_published, resource: seen.resource.unwrap_or(base) });
             }
             Ok(_) => {
                 let words = format!("it is not known who issues its tokens: {}", problems.join("; "));
@@ -69,18 +82,6 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
     }
 }
 
-/// Returns an error if secrets would be sent unencrypted: codes and tokens, and those of a client that registers.
-fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), LoginError> {
-    let mut endpoints = std::iter::once(&metadata.token_endpoint).chain(&metadata.registration_endpoint);
-    match endpoints.find(|endpoint| !crate::http::is_safe(endpoint)) {
-        Some(endpoint) => {
-            let words = format!("the token issuer is at {endpoint}, to which secrets would be sent unencrypted");
-            Err(LoginError::Refused(text::line(&words, 400)))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Whether the server names itself by its URL plus a slash. Checked for one slash only: the server may append another
 /// to every URL requested.
 fn ends_with_slash(base: &str, reason: &Invalid) -> bool {
@@ -94,6 +95,8 @@ fn ends_with_slash(base: &str, reason: &Invalid) -> bool {
 struct MetadataLookup {
     client: LoginClient,
     base: String,
+    /// The configured issuer, which replaces those that the server names.
+    configured: Option<String>,
     /// Index of the issuer to show. The others are hidden.
     issuer_index: usize,
     seen: Mutex<Findings>,
@@ -113,34 +116,44 @@ struct Findings {
 type Answer = Response<Vec<u8>>;
 
 impl MetadataLookup {
-    fn new(client: LoginClient, base: &str, issuer_index: usize) -> Self {
-        Self { client, base: base.to_owned(), issuer_index, seen: Mutex::default() }
+    fn new(client: LoginClient, base: &str, configured: Option<String>, issuer_index: usize) -> Self {
+        Self { client, base: base.to_owned(), configured, issuer_index, seen: Mutex::default() }
     }
 
     fn seen(&self) -> Findings {
         lock(&self.seen).clone()
     }
 
-    /// Fetches a location.
+    /// Fetches a location. If no location has the metadata of the server, the last one answers with the configured
+    /// issuer.
     async fn look(&self, request: OAuthHttpRequest) -> Result<Answer, OAuthHttpClientError> {
         let OAuthHttpRequest { request, timeout, .. } = request;
         if request.method() != Method::GET {
             return self.client.send(request, timeout).await;
         }
         let place = Url::parse(&request.uri().to_string())?;
+        let answer = self.fetch(&place, request).await?;
+        if place.path() != LAST_OF_SERVER || self.configured.is_none() || lock(&self.seen).resource.is_some() {
+            return Ok(answer);
+        }
+        let answer = Response::builder().status(StatusCode::OK).body(Vec::new())?;
+        self.read(&place, answer, json!({"resource": self.base}))
+    }
+
+    async fn fetch(&self, place: &Url, request: http::Request<Vec<u8>>) -> Result<Answer, OAuthHttpClientError> {
         let answer = match self.client.send(request, Some(METADATA_TIMEOUT)).await {
             Ok(answer) => answer,
-            Err(error) => return self.mark_missing(&place, &crate::http::reason(error.as_ref())),
+            Err(error) => return self.mark_missing(place, &crate::http::reason(error.as_ref())),
         };
         let status = answer.status();
         if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
-            return self.mark_missing(&place, &format!("HTTP status {}", status.as_u16()));
+            return self.mark_missing(place, &format!("HTTP status {}", status.as_u16()));
         }
-        if redirects_elsewhere(&place, &answer) {
+        if redirects_elsewhere(place, &answer) {
             return not_found_response();
         }
         match serde_json::from_slice::<Value>(answer.body()) {
-            Ok(document) if status == StatusCode::OK => self.read(&place, answer, document),
+            Ok(document) if status == StatusCode::OK => self.read(place, answer, document),
             _ => Ok(answer),
         }
     }
@@ -149,7 +162,7 @@ impl MetadataLookup {
         let said = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
         if let Some(path) = described_path(place) {
             let expected = self.expected(place, path);
-            return match said("issuer").filter(|issuer| !is_same(issuer, &expected)) {
+            return match said("issuer").filter(|issuer| !checks::is_same(issuer, &expected)) {
                 Some(other) => self.mark_missing(place, &format!("it describes {other}, not {expected}")),
                 None => Ok(answer),
             };
@@ -159,6 +172,9 @@ impl MetadataLookup {
             // Some servers name their only issuer without a list.
             let listed = listed.as_array().map_or(std::slice::from_ref(listed), Vec::as_slice);
             issuers.extend(listed.iter().filter_map(Value::as_str).map(str::to_owned));
+        }
+        if let Some(configured) = &self.configured {
+            issuers = vec![configured.clone()];
         }
         let resource = said("resource").filter(|resource| is_within(&self.base, resource));
         let Some(resource) = resource else { return Ok(answer) };
@@ -221,11 +237,6 @@ fn described_path(place: &Url) -> Option<&str> {
         let inserted = path.strip_prefix(known).filter(|rest| rest.is_empty() || rest.starts_with('/'));
         inserted.or_else(|| path.strip_suffix(known))
     })
-}
-
-/// Whether two URLs name the same issuer, ignoring a trailing slash. They are compared exactly afterwards.
-fn is_same(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 /// Whether a server at a URL may use this resource identifier.

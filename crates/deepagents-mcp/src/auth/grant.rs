@@ -77,8 +77,8 @@ impl GrantSource {
     pub(super) async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
         let client = LoginClient::new(self.http.clone(), &self.server)?;
         let challenge = client.challenge().await;
-        let Issuer { manager, metadata, resource } =
-            discovery::issuer(&self.server.url, &client, challenge.as_deref()).await?;
+        let Issuer { manager, metadata, resource, .. } =
+            discovery::issuer(&self.server.url, &self.config, &client, challenge.as_deref()).await?;
         let mut scopes = match self.config.scopes.as_slice() {
             [] => manager.select_initial_scopes(&[]).await,
             scopes => scopes.to_vec(),

@@ -10,9 +10,11 @@
 
 mod authorized;
 mod callback;
+mod checks;
 mod client;
 mod discovery;
 mod dpop;
+mod error;
 mod grant;
 mod jwt;
 mod shared_grant;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
-    OAuthClientConfig,
+    CredentialStore, InMemoryCredentialStore, OAuthClientConfig,
 };
 use tokio::time::timeout;
 
@@ -34,7 +36,7 @@ use callback::Callback;
 use client::LoginClient;
 use discovery::Issuer;
 use dpop::Dpop;
-use jwt::KeyError;
+pub use error::LoginError;
 use shared_grant::Grant;
 use store::{LoginState, TokenFile};
 
@@ -49,56 +51,6 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Maximum number of scopes that a server may request at once.
 const MAX_SCOPES: usize = 64;
-
-/// Why a login failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoginError {
-    /// The server or its token issuer refuses or cannot be reached.
-    #[error("{0}")]
-    Refused(String),
-    /// The browser did not return in time.
-    #[error("nobody logged in within {} minutes; try again", LOGIN_TIMEOUT.as_secs() / 60)]
-    Expired,
-    /// The login page is neither `https` nor on this machine, so no browser is sent there.
-    #[error("the server asks to log in at {0}, but a browser is only sent to https addresses or to this machine")]
-    Page(String),
-    /// The issuer does not support dynamic client registration, so the client must be registered by hand.
-    #[error(
-        "the token issuer does not register clients automatically; register one there, and give its id as \
-         `oauth.clientId`"
-    )]
-    NoRegistration,
-    /// The issuer, or the person, declined.
-    #[error("the login was refused: {0}")]
-    Declined(String),
-    /// The redirect port could not be opened, or the tokens could not be stored.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    /// A secret could not be read from its file.
-    #[error("the secret in {path} cannot be used: {reason}")]
-    Secret {
-        /// The path of the file.
-        path: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A private key cannot be used.
-    #[error("{0}")]
-    Key(String),
-}
-
-impl From<KeyError> for LoginError {
-    fn from(error: KeyError) -> Self {
-        Self::Key(error.to_string())
-    }
-}
-
-impl From<AuthError> for LoginError {
-    fn from(error: AuthError) -> Self {
-        Self::Refused(text::line(&error.to_string(), 400))
-    }
-}
 
 /// Logs in to a server. `show` gets the URL that a person opens in a browser. The tokens are stored in a file in
 /// `token_dir`, and every connection to the server uses them.
@@ -123,9 +75,11 @@ pub async fn login(
     let challenge = client.challenge().await;
     let store = TokenFile::new(token_dir, server, &config.url);
     let before = store.state().await;
-    let Issuer { mut manager, metadata, resource } =
-        discovery::issuer(&config.url, &client, challenge.as_deref()).await?;
-    manager.set_credential_store(store.clone());
+    let Issuer { mut manager, metadata, is_published, resource } =
+        discovery::issuer(&config.url, &oauth, &client, challenge.as_deref()).await?;
+    checks::check_pkce(&oauth, &metadata, is_published)?;
+    let credentials = InMemoryCredentialStore::new();
+    manager.set_credential_store(credentials.clone());
     if !takes_client(&oauth, &metadata) {
         return Err(LoginError::NoRegistration);
     }
@@ -137,7 +91,7 @@ pub async fn login(
     }
     let callback = Callback::open(oauth.callback_port).await?;
     let scopes = scopes(&manager, &oauth, &store, &before).await;
-    let request = request(&oauth, &callback.url).await?.with_scopes(scopes);
+    let request = request(&oauth, &callback.url).await?.with_scopes(scopes.clone());
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
     let page = session.get_authorization_url();
     if !http::is_safe(page) {
@@ -146,13 +100,20 @@ pub async fn login(
     show(page);
     // The response must carry the state of this login: another page may redirect a browser here too.
     let state = form_value(page.split_once('?').map_or("", |(_, query)| query), "state").unwrap_or_default();
-    let address = timeout(LOGIN_TIMEOUT, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
-    let tokens = session.handle_callback_url(&address).await?;
-    // An issuer may issue an unbound token even if a bound one was requested.
-    let dpop_key = dpop_key.filter(|_| store::is_bound(&tokens));
-    let state = LoginState { metadata: Some(metadata), resource: Some(resource), dpop_key, wanted_scopes: Vec::new() };
-    store.keep_state(&state).await?;
-    Ok(())
+    let redirect = timeout(LOGIN_TIMEOUT, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
+    let finish = async {
+        let tokens = session.handle_callback_url(&redirect.url).await?;
+        // An issuer may issue an unbound token even if a bound one was requested.
+        let dpop_key = dpop_key.filter(|_| store::is_bound(&tokens));
+        let (metadata, resource) = (Some(metadata), Some(resource));
+        let state = LoginState { metadata, resource, dpop_key, wanted_scopes: Vec::new() };
+        let credentials = credentials.load().await?.ok_or(AuthError::AuthorizationRequired)?;
+        store.keep_login(&credentials, state, &scopes).await?;
+        Ok(())
+    };
+    let outcome = finish.await;
+    redirect.show(&outcome).await;
+    outcome
 }
 
 /// Returns a value of a query or form.
@@ -261,7 +222,7 @@ pub(crate) async fn tokens(server: &str, config: &HttpConfig, shared: &Shared) -
     Ok(login.map(Tokens::Login))
 }
 
-/// Restores a login from its files.
+/// Restores a login from its files. Returns `None` if there is none with the issuer to use.
 async fn restored(
     config: &HttpConfig,
     oauth: &OAuthConfig,
@@ -275,10 +236,16 @@ async fn restored(
     if let Some(dpop) = &dpop {
         client.bind(dpop.clone());
     }
-    let mut manager = AuthorizationManager::new_with_oauth_http_client(client::resource(url), Arc::new(client)).await?;
-    if let Some(metadata) = state.metadata {
-        manager.set_metadata(metadata);
+    let metadata = match state.metadata {
+        Some(metadata) => metadata,
+        None => discovery::issuer(url, oauth, &client, client.challenge().await.as_deref()).await?.metadata,
+    };
+    if !checks::is_configured(oauth, &metadata) {
+        return Ok(None);
     }
+    checks::check_trust(oauth, url, &metadata)?;
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(client::resource(url), Arc::new(client)).await?;
+    manager.set_metadata(metadata);
     manager.set_credential_store(store.clone());
     if !manager.initialize_from_store().await? {
         return Ok(None);

@@ -21,10 +21,8 @@ pub(crate) struct Grant {
 #[derive(Default)]
 struct State {
     issued: Option<Issued>,
+    /// The last request. Requests are made one after the other.
     pending: Option<Pending>,
-    /// The number of requests made, and that of the request for the current token.
-    requests: u64,
-    issued_by: u64,
 }
 
 /// A request for a token. It is dropped once nobody waits for it.
@@ -59,7 +57,7 @@ impl Grant {
             if let Some(issued) = state.issued.as_ref().filter(is_usable) {
                 return Ok(issued.access.clone());
             }
-            match state.pending(scopes) {
+            match state.pending_for(scopes) {
                 Some(request) => request,
                 None => self.begin(&mut state, scopes),
             }
@@ -71,33 +69,42 @@ impl Grant {
 
     /// Begins a request for a token that covers the scopes of the current one and these.
     fn begin(&self, state: &mut State, scopes: &[String]) -> Shared<TokenRequest> {
-        // Those of a request that fails are not added: the issuer may refuse them.
-        let wanted = merged(state.issued.as_ref().map(|issued| issued.scopes.clone()).unwrap_or_default(), scopes);
-        state.requests += 1;
-        let (number, source, shared, scopes) =
-            (state.requests, self.source.clone(), self.state.clone(), wanted.clone());
+        let (source, shared, scopes) = (self.source.clone(), self.state.clone(), scopes.to_vec());
+        let covered = state.with_current_scopes(&scopes);
+        // Waits for the request before, whose token would be lost if this one did not cover its scopes too.
+        let before = state.pending();
         let request = async move {
+            if let Some(before) = before {
+                // Scopes of a request that fails are not added: the issuer may refuse them.
+                let _ = before.await;
+            }
+            let wanted = lock(&shared).with_current_scopes(&scopes);
             let issued = source.issue(wanted).await?;
             let access = issued.access.clone();
-            let mut state = lock(&shared);
-            // Of requests at the same time, the one begun last counts. A call that misses scopes then asks again.
-            if state.issued_by < number {
-                state.issued_by = number;
-                state.issued = Some(issued);
-            }
+            lock(&shared).issued = Some(issued);
             Ok(access)
         };
         let request: Shared<TokenRequest> = request.boxed().shared();
-        state.pending = request.downgrade().map(|request| Pending { request, scopes });
+        state.pending = request.downgrade().map(|request| Pending { request, scopes: covered });
         request
     }
 }
 
 impl State {
-    /// Returns the request that somebody waits for, if its token will cover these scopes.
-    fn pending(&self, scopes: &[String]) -> Option<Shared<TokenRequest>> {
-        let pending = self.pending.as_ref().filter(|pending| covers(&pending.scopes, scopes))?;
-        pending.request.upgrade().filter(|request| request.peek().is_none())
+    /// Returns the last request, if somebody waits for it.
+    fn pending(&self) -> Option<Shared<TokenRequest>> {
+        let request = self.pending.as_ref()?.request.upgrade();
+        request.filter(|request| request.peek().is_none())
+    }
+
+    /// Returns the last request, if somebody waits for it and its token will cover these scopes.
+    fn pending_for(&self, scopes: &[String]) -> Option<Shared<TokenRequest>> {
+        self.pending().filter(|_| self.pending.as_ref().is_some_and(|pending| covers(&pending.scopes, scopes)))
+    }
+
+    /// Adds scopes to those of the current token.
+    fn with_current_scopes(&self, scopes: &[String]) -> Vec<String> {
+        merged(self.issued.as_ref().map(|issued| issued.scopes.clone()).unwrap_or_default(), scopes)
     }
 }
 

@@ -33,7 +33,7 @@ impl TokenFile {
         self.path.with_extension("login.json")
     }
 
-    /// Path of the lock file for refreshing.
+    /// Path of the lock file.
     fn lock_path(&self) -> PathBuf {
         self.path.with_extension("lock")
     }
@@ -45,19 +45,36 @@ impl TokenFile {
     }
 
     /// Writes the login state.
-    pub(super) async fn keep_state(&self, state: &LoginState) -> io::Result<()> {
+    async fn write_state(&self, state: &LoginState) -> io::Result<()> {
         replace(&self.state_path(), &serde_json::to_vec(state)?).await
+    }
+
+    /// Stores a login that has requested these scopes. Other scopes, which calls have lacked meanwhile, are left for the
+    /// next login.
+    pub(super) async fn keep_login(
+        &self,
+        credentials: &StoredCredentials,
+        state: LoginState,
+        requested: &[String],
+    ) -> io::Result<()> {
+        // Of several logins at the same time, both files must be those of the last one.
+        let _guard = self.lock(true).await?;
+        let mut wanted_scopes = self.state().await.wanted_scopes;
+        wanted_scopes.retain(|scope| !requested.contains(scope));
+        self.write(credentials).await?;
+        self.write_state(&LoginState { wanted_scopes, ..state }).await
     }
 
     /// Stores scopes for the next login to request.
     pub(super) async fn request_scopes(&self, scopes: &[String]) -> io::Result<()> {
+        let _guard = self.lock(true).await?;
         let mut state = self.state().await;
         let wanted = super::merged(state.wanted_scopes.clone(), scopes);
         if wanted == state.wanted_scopes {
             return Ok(());
         }
         state.wanted_scopes = wanted;
-        self.keep_state(&state).await
+        self.write_state(&state).await
     }
 
     /// Returns the scopes granted.
@@ -102,9 +119,13 @@ impl TokenFile {
         }
     }
 
-    /// Acquires the refresh lock, because an issuer accepts each refresh token once. The wait is bounded: a process
-    /// that ends releases the lock, and token requests have a timeout.
+    /// Acquires the lock of both files, because an issuer accepts each refresh token once, and changes at the same time
+    /// would lose one of them. The wait is bounded: a process that ends releases the lock, and token requests have a
+    /// timeout.
     async fn lock(&self, create: bool) -> io::Result<CredentialRefreshGuard> {
+        if let Some(folder) = self.path.parent().filter(|_| create) {
+            create_private(folder).await?;
+        }
         let mut options = tokio::fs::OpenOptions::new();
         let file = options.write(true).create(create).truncate(false).mode(0o600).open(self.lock_path()).await?;
         let file = file.into_std().await;
@@ -139,10 +160,15 @@ pub(super) fn is_bound(tokens: &OAuthTokenResponse) -> bool {
     kind.is_some_and(|kind| kind.eq_ignore_ascii_case("dpop"))
 }
 
+/// Creates a directory that only the owner may read.
+async fn create_private(folder: &Path) -> io::Result<()> {
+    tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await
+}
+
 /// Replaces a file atomically, so that neither a kill nor another process leaves a partial one.
 async fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await?;
+    create_private(folder).await?;
     let new = text::new_version(path);
     let written = async {
         let mut options = tokio::fs::OpenOptions::new();
@@ -207,6 +233,38 @@ impl CredentialStore for TokenFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn scopes_that_calls_lack_at_the_same_time_are_all_left_for_the_next_login() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TokenFile::new(&folder.path().join("new"), "alpha", "https://example.com/mcp");
+        let requests = (0..20).map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { store.request_scopes(&[format!("scope-{number}")]).await })
+        });
+        for request in requests.collect::<Vec<_>>() {
+            request.await.unwrap().unwrap();
+        }
+        assert_eq!(store.state().await.wanted_scopes.len(), 20);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_logins_at_the_same_time_both_files_are_those_of_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TokenFile::new(folder.path(), "alpha", "https://example.com/mcp");
+        for round in 0..10 {
+            let logins = (0..8).map(|number| {
+                let (store, client) = (store.clone(), format!("client-{round}-{number}"));
+                let credentials = StoredCredentials::new(client.clone(), None, Vec::new(), None);
+                let state = LoginState { resource: Some(client), ..LoginState::default() };
+                tokio::spawn(async move { store.keep_login(&credentials, state, &[]).await })
+            });
+            for login in logins.collect::<Vec<_>>() {
+                login.await.unwrap().unwrap();
+            }
+            assert_eq!(store.state().await.resource, Some(store.read().await.unwrap().unwrap().client_id));
+        }
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_file_that_several_tasks_replace_at_once_is_always_complete() {

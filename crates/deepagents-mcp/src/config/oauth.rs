@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::file::EntryError;
+use crate::http::is_safe;
 
 /// How to obtain tokens for a server. By default, the client registers itself and a person logs in with a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,9 @@ use super::file::EntryError;
 pub struct OAuthConfig {
     /// The grant type.
     pub grant: OAuthGrant,
+    /// The only token issuer to use, as its metadata names it. If `None`, the one that the server names, which gets a
+    /// configured secret or assertion only if it has the origin of the server, or if both are on this machine.
+    pub issuer: Option<String>,
     /// The client ID, if the client is registered with the authorization server.
     pub client_id: Option<String>,
     /// How the client authenticates.
@@ -22,6 +26,8 @@ pub struct OAuthConfig {
     pub client_metadata_url: Option<String>,
     /// The port for the browser redirect, if it is registered. If `None`, any free port.
     pub callback_port: Option<u16>,
+    /// Whether the issuer is known to support PKCE (S256), so that a login goes on although its metadata does not say so.
+    pub assume_pkce: bool,
     /// The scopes to request. If empty, those that the server asks for.
     pub scopes: Vec<String>,
 }
@@ -90,6 +96,16 @@ impl fmt::Debug for SecretSource {
 }
 
 impl OAuthConfig {
+    /// Whether the issuer gets a secret that is configured, or what is signed with it.
+    pub(crate) fn sends_secret(&self) -> bool {
+        match (&self.grant, &self.client_proof) {
+            (OAuthGrant::JwtBearer { .. }, _) | (_, Some(ClientProof::Secret(_))) => true,
+            // Browser logins do not use the key.
+            (OAuthGrant::AuthorizationCode, _) => false,
+            (_, proof) => proof.is_some(),
+        }
+    }
+
     /// Returns the values to redact.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &String> {
         let proof = self.client_proof.as_ref().map(|proof| match proof {
@@ -116,6 +132,9 @@ pub struct OAuthEntry {
     /// The grant type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantKind>,
+    /// The only token issuer to use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
     /// The client ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
@@ -134,6 +153,9 @@ pub struct OAuthEntry {
     /// The port for the browser redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
+    /// Whether the issuer is known to support PKCE (S256).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assume_pkce: bool,
     /// The assertion of `jwt_bearer`, or the ID token of `enterprise_managed`; preferably a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assertion: Option<String>,
@@ -146,6 +168,11 @@ pub struct OAuthEntry {
     /// The scopes to request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
+}
+
+/// Whether an address may be that of an issuer. The address of its metadata is another one.
+fn is_issuer(address: &str) -> bool {
+    is_safe(address) && !address.contains(['?', '#']) && !address.contains("/.well-known/")
 }
 
 /// The names of [`OAuthGrant`] variants in files.
@@ -184,12 +211,18 @@ impl OAuthEntry {
         let assertion = source(&self.assertion, &self.assertion_file, "assertion")?;
         let config = OAuthConfig {
             grant: OAuthGrant::AuthorizationCode,
+            issuer: text(&self.issuer),
             client_id: text(&self.client_id),
             client_proof: secret.or(key),
             client_metadata_url: text(&self.client_metadata_url),
             callback_port: self.callback_port,
+            assume_pkce: self.assume_pkce,
             scopes: self.scopes.clone(),
         };
+        if config.issuer.as_ref().is_some_and(|issuer| !is_issuer(issuer)) {
+            let words = "`issuer` must be the https address by which the token issuer names itself in its metadata";
+            return Err(EntryError::OAuth(words.to_owned()));
+        }
         let wants = |what: &str, by: &str| EntryError::OAuth(format!("the grant `{by}` needs {what}"));
         if config.client_id.is_none() && config.client_proof.is_some() {
             return Err(EntryError::OAuth("a secret or a key needs the `clientId` that it belongs to".to_owned()));

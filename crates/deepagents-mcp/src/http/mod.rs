@@ -38,7 +38,7 @@ pub(crate) fn is_safe(address: &str) -> bool {
 }
 
 /// Whether a URL is one of this machine.
-fn is_here(url: &reqwest::Url) -> bool {
+pub(crate) fn is_here(url: &reqwest::Url) -> bool {
     matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
 }
 

@@ -73,6 +73,7 @@ impl McpServers {
             shown(second),
             first.spec().name
         );
-        self.0.shared.notices.withheld(second.server(), 1, why);
+        let servers = BTreeSet::from([first.server(), second.server()]);
+        servers.into_iter().for_each(|server| self.0.shared.notices.withheld(server, 1, why.clone()));
     }
 }

@@ -88,7 +88,8 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(failed(io::Error::other("it has no pipes")));
     };
-    let log = options.log_dir.as_ref().map(|folder| folder.join(format!("{}.log", crate::text::file_name(name))));
+    let log =
+        options.log_dir.as_ref().map(|folder| folder.join(format!("{}.log", crate::text::distinct_file_name(name))));
     let drained = tokio::spawn(stderr::drain(stderr, tail.clone(), log));
     let ending = process.ending();
     let stdin = AsyncRwTransport::new_client(tokio::io::empty(), stdin);

@@ -4,7 +4,7 @@ use deepagents_mcp::{ServerConfig, auth};
 use serde_json::{Value, json};
 
 use crate::issuer::{Answer, Issuer, ok};
-use crate::logins::{called, http, login, query};
+use crate::logins::{called, entry, http, login, query};
 
 fn written() -> (String, bool) {
     ("written".to_owned(), false)
@@ -132,6 +132,64 @@ async fn an_unavailable_metadata_endpoint_is_an_error_and_no_default_is_assumed(
     let words = refused.unwrap_err().to_string();
     assert!(words.contains("oauth-protected-resource/mcp: HTTP status 503"), "{words}");
     assert!(issuer.requests("POST /register").is_empty());
+}
+
+#[tokio::test]
+async fn an_issuer_that_does_not_say_that_it_supports_pkce_is_refused_unless_the_configuration_does() {
+    for (place, methods, if_assumed) in [
+        ("GET /.well-known/oauth-authorization-server", None, true),
+        ("GET /.well-known/openid-configuration", None, true),
+        ("GET /.well-known/oauth-authorization-server", Some(json!(["plain"])), false),
+        ("GET /.well-known/oauth-authorization-server", Some(json!([])), false),
+    ] {
+        let issuer = Issuer::start().await;
+        let mut answer = describes(&issuer.address, &issuer.address);
+        answer.2.as_object_mut().unwrap().remove("code_challenge_methods_supported");
+        if let Some(methods) = &methods {
+            answer.2["code_challenge_methods_supported"] = methods.clone();
+        }
+        let absent = ("GET /.well-known/oauth-authorization-server", status("404 Not Found", ""));
+        issuer.change(|wants| wants.places = vec![(place, answer), absent]);
+        let folder = tempfile::tempdir().unwrap();
+        for assumed in [false, true] {
+            let config = entry(&issuer, &json!({"assumePkce": assumed}));
+            if assumed && if_assumed {
+                let address = login(&config, folder.path()).await;
+                assert_eq!(query(&address, "code_challenge_method"), "S256");
+                continue;
+            }
+            let refused = auth::login("alpha", &http(&config), folder.path(), |shown| panic!("{shown} is shown")).await;
+            let words = refused.unwrap_err().to_string();
+            assert!(words.contains(&issuer.address) && words.contains("PKCE"), "{words}");
+            assert_eq!(words.contains("set `oauth.assumePkce`"), methods.is_none(), "{words}");
+            assert!(issuer.requests("POST /register").is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_grant_without_a_login_needs_no_pkce() {
+    let issuer = Issuer::start().await;
+    let mut answer = describes(&issuer.address, &issuer.address);
+    answer.2.as_object_mut().unwrap().remove("code_challenge_methods_supported");
+    issuer.change(|wants| wants.places = vec![("GET /.well-known/oauth-authorization-server", answer)]);
+    let folder = tempfile::tempdir().unwrap();
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    assert_eq!(called(&config, folder.path()).await, written());
+}
+
+#[tokio::test]
+async fn default_endpoints_are_used_where_there_is_no_metadata_at_all() {
+    let issuer = Issuer::start().await;
+    issuer.change(|wants| {
+        wants.points = false;
+        wants.places = vec![("GET /.well-known/oauth-authorization-server", status("404 Not Found", ""))];
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    let address = login(&server, folder.path()).await;
+    assert_eq!(address.path(), "/authorize");
+    assert_eq!(called(&server, folder.path()).await, written());
 }
 
 #[tokio::test]

@@ -73,6 +73,37 @@ async fn calls_at_the_same_time_share_a_request_for_a_token() {
 }
 
 #[tokio::test]
+async fn calls_at_the_same_time_that_need_different_scopes_get_a_token_for_all_of_them() {
+    let issuer = Issuer::start().await;
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    let servers = alone(config);
+    let needed = ["notes:write", "notes:share", "notes:print"];
+    let calls = || Turn::calls(needed.map(|scope| ("mcp__alpha__write", json!({"scope": scope}))));
+    let (agent, _) = agent(&servers, [calls(), calls(), Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), vec![written(); 6]);
+    let asked = issuer.requests("POST /token");
+    assert_eq!(asked.len(), 1 + needed.len(), "{asked:?}");
+    let last = asked.last().unwrap().param("scope").unwrap();
+    assert!(needed.iter().all(|scope| last.split(' ').any(|asked| asked == *scope)), "{last}");
+}
+
+#[tokio::test]
+async fn a_scope_that_the_issuer_refuses_is_not_asked_for_again_by_a_call_at_the_same_time() {
+    let issuer = Issuer::start().await.with(|wants| wants.refused_scope = Some("notes:never"));
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    let servers = alone(config);
+    let calls = Turn::calls(["notes:never", "notes:write"].map(|scope| ("mcp__alpha__write", json!({"scope": scope}))));
+    let (agent, _) = agent(&servers, [calls, Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    let results = results(&outcome);
+    assert!(results[0].1 && results[0].0.contains("invalid_scope"), "{results:?}");
+    assert_eq!(results[1], written());
+}
+
+#[tokio::test]
 async fn a_token_that_lives_for_half_a_minute_serves_more_than_one_request() {
     let issuer = Issuer::start().await.with(|wants| wants.expires_in = json!(30));
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +249,10 @@ fn an_inconsistent_entry_is_an_error_that_says_what_is_missing() {
         json!({"grant": "jwt_bearer"}),
         json!({"grant": "jwt_bearer", "assertion": "a", "assertionFile": "b"}),
         json!({"grant": "enterprise_managed", "assertion": "a"}),
+        json!({"issuer": "http://issuer.example"}),
+        json!({"issuer": "https://issuer.example/.well-known/openid-configuration"}),
     ];
+    let issuer = "`issuer` must be the https address by which the token issuer names itself in its metadata";
     let expected = [
         "the grant `client_credentials` needs `clientId`, and `clientSecret` or `privateKey`",
         "a secret or a key needs the `clientId` that it belongs to",
@@ -226,6 +260,8 @@ fn an_inconsistent_entry_is_an_error_that_says_what_is_missing() {
         "the grant `jwt_bearer` needs `assertion` or `assertionFile`",
         "`assertion` and `assertionFile` are both given; give only one of them",
         "the grant `enterprise_managed` needs `identityProvider`",
+        issuer,
+        issuer,
     ];
     assert_eq!(problems.map(problem), expected);
 }

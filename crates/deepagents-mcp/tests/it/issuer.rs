@@ -22,8 +22,10 @@ pub(crate) struct State {
     pub(crate) documents: bool,
     /// Client authentication methods.
     pub(crate) methods: Vec<&'static str>,
-    /// Scope that a tool call requires in addition to the general ones.
+    /// Scope that a tool call requires in addition to the general ones, unless its argument `scope` names another.
     pub(crate) call_scope: Option<&'static str>,
+    /// Scope that no token gets.
+    pub(crate) refused_scope: Option<&'static str>,
     /// Headers of the response to a call without that scope, in place of the usual ones.
     pub(crate) refusal: Option<String>,
     /// Lifetime of tokens in seconds.
@@ -71,7 +73,16 @@ pub(crate) fn ok(body: Value) -> Answer {
 
 impl Issuer {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1").await
+    }
+
+    /// Starts one at another address of this machine. It does not count as a program of this machine.
+    pub(crate) async fn start_elsewhere() -> Self {
+        Self::start_at("127.0.0.2").await
+    }
+
+    async fn start_at(host: &str) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let state = State {
             requests: Vec::new(),
@@ -81,6 +92,7 @@ impl Issuer {
             documents: false,
             methods: vec!["none", "client_secret_basic"],
             call_scope: None,
+            refused_scope: None,
             refusal: None,
             elsewhere: None,
             page: None,
@@ -192,8 +204,12 @@ impl State {
         if self.dpop && !request.header("dpop").is_some_and(|proof| has_nonce(proof, "of-the-issuer")) {
             return ("400 Bad Request", "dpop-nonce: of-the-issuer\r\n".to_owned(), json!({"error": "use_dpop_nonce"}));
         }
+        let scopes = request.param("scope").unwrap_or_else(|| "notes:read".to_owned());
+        if self.refused_scope.is_some_and(|scope| scopes.contains(scope)) {
+            return ("400 Bad Request", String::new(), json!({"error": "invalid_scope"}));
+        }
         let token = format!("token-{}", self.requests.len());
-        self.tokens.push((token.clone(), request.param("scope").unwrap_or_else(|| "notes:read".to_owned())));
+        self.tokens.push((token.clone(), scopes));
         let kind = if self.dpop { "DPoP" } else { "Bearer" };
         let expires_in = &self.expires_in;
         ok(json!({"access_token": token, "token_type": kind, "expires_in": expires_in, "refresh_token": "again-1"}))
@@ -222,7 +238,10 @@ impl State {
             }),
             "tools/list" => json!({"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}),
             "tools/call" => {
-                if let Some(scope) = self.call_scope.filter(|scope| !scopes.split(' ').any(|has| has == *scope)) {
+                let of_call = message["params"]["arguments"]["scope"].as_str();
+                if let Some(scope) =
+                    of_call.or(self.call_scope).filter(|scope| !scopes.split(' ').any(|has| has == *scope))
+                {
                     let more = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
                     let refusal = self.refusal.clone().unwrap_or_else(|| challenge(&more));
                     return ("403 Forbidden", refusal, json!({}));

@@ -77,7 +77,8 @@ async fn a_login_registers_uses_pkce_names_the_resource_and_stores_tokens_privat
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
     assert!(auth::logout("alpha", &config, folder.path()).await.unwrap());
     assert!(!auth::is_logged_in("alpha", &config, folder.path()).await);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(left.iter().all(|path| path.extension().unwrap() == "lock"), "{left:?}");
 }
 
 #[tokio::test]
@@ -143,6 +144,26 @@ async fn a_missing_scope_is_reported_and_requested_by_the_next_login() {
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
     let address = login(&server, folder.path()).await;
     assert_eq!(query(&address, "scope"), "notes:read", "a login that covers all is not widened for ever");
+}
+
+#[tokio::test]
+async fn a_scope_that_a_call_lacks_during_a_login_is_requested_by_the_next_one() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    issuer.change(|wants| wants.call_scope = Some("notes:write"));
+    let (config, dir) = (server.clone(), folder.path().to_owned());
+    let show = |address: &str| {
+        let address = address.to_owned();
+        tokio::spawn(async move {
+            assert!(called(&config, &dir).await.1);
+            comes_back(address).await;
+        });
+    };
+    auth::login("alpha", &http(&server), folder.path(), show).await.unwrap();
+    let address = login(&server, folder.path()).await;
+    assert_eq!(query(&address, "scope"), "notes:read notes:write");
 }
 
 #[tokio::test]
@@ -286,6 +307,32 @@ async fn a_rejected_login_is_reported_in_the_issuers_words() {
     assert!(words.contains("access_denied: You may <not>"), "{words}");
     let page = told.await.unwrap();
     assert!(page.contains("refused") && page.contains("You may &lt;not&gt;"), "{page}");
+}
+
+#[tokio::test]
+async fn the_page_in_the_browser_says_what_came_of_the_exchange_of_the_code() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let said = json!({"error": "invalid_grant", "error_description": "not <b>twice</b>"});
+    for (refusal, words) in [(Some(("400 Bad Request", String::new(), said)), "The login failed: "), (None, "Done.")] {
+        let is_granted = refusal.is_none();
+        issuer.change(|wants| wants.places = refusal.map(|refusal| ("POST /token", refusal)).into_iter().collect());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let exchanges = issuer.clone();
+        let show = |address: &str| {
+            let address = address.to_owned();
+            tokio::spawn(async move {
+                let page = comes_back_with(&address, "code=code-1", None).await;
+                tell.send((page, exchanges.requests("POST /token").len()))
+            });
+        };
+        let before = issuer.requests("POST /token").len();
+        let outcome = auth::login("alpha", &http(&ServerConfig::http(issuer.url())), folder.path(), show).await;
+        let (page, exchanged) = told.await.unwrap();
+        assert_eq!((outcome.is_ok(), exchanged), (is_granted, before + 1), "{page}");
+        assert!(page.contains(words) && !page.contains("<b>"), "{page}");
+        assert_eq!(page.contains("invalid_grant"), !is_granted, "{page}");
+    }
 }
 
 #[tokio::test]

@@ -28,5 +28,6 @@ mod serve;
 mod served_questions;
 mod sse;
 mod starts;
+mod trust;
 mod unreadable;
 mod wire;

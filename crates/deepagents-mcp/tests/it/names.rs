@@ -1,5 +1,6 @@
 //! The names under which the model sees the tools of several servers.
 
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_mcp::{McpServers, tool_name};
 use deepagents_models::scripted::Turn;
 use serde_json::{Value, json};
@@ -36,8 +37,13 @@ async fn tools_of_two_servers_that_would_have_one_name_are_left_out_and_reported
     let (_, told) = run(&agent, "Go.").await;
     servers.close().await;
     assert_eq!(offered(&model, 0), [tool_name(one.0, "echo")]);
-    let told = format!("{told:?}");
-    assert!(told.contains("are left out, as both would be called"), "{told}");
+    for server in [one.0, other.0] {
+        let is_told = |event: &MiddlewareEvent| {
+            matches!(event, MiddlewareEvent::McpServer { server: about, problem: Some(why), .. }
+                if *about == server && why.contains("are left out, as both would be called"))
+        };
+        assert_eq!(told.iter().filter(|event| is_told(event)).count(), 1, "{server}: {told:?}");
+    }
 }
 
 #[tokio::test]

@@ -117,14 +117,33 @@ async fn a_servers_stderr_goes_to_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed")).at_start("echo 'starting up' >&2");
     let options = deepagents_mcp::McpOptions { log_dir: Some(folder.path().join("logs")), ..options() };
-    let servers = McpServers::new([("my/server", script.config())], options);
+    let servers = McpServers::new([("my-server", script.config())], options);
     servers.ready().await;
     servers.close().await;
-    let log = folder.path().join("logs/my_server.log");
+    let log = folder.path().join("logs/my-server.log");
     crate::script::eventually("the log", || std::fs::read_to_string(&log).is_ok_and(|log| log == "starting up\n"))
         .await;
     let mode = std::os::unix::fs::PermissionsExt::mode(&log.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn servers_whose_names_differ_only_in_what_no_file_name_has_do_not_share_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = deepagents_mcp::McpOptions { log_dir: Some(folder.path().to_owned()), ..options() };
+    let printing = |words: &str| Script::new(&[echo()], "").at_start(&format!("echo 'I am {words}' >&2"));
+    let scripts = [("a b", printing("one")), ("a_b", printing("two")), ("a/b", printing("three"))];
+    let servers = McpServers::new(scripts.iter().map(|(name, script)| (*name, script.config())), options);
+    servers.ready().await;
+    servers.close().await;
+    let logs = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+        let mut logs: Vec<_> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        logs.sort_unstable();
+        logs
+    };
+    crate::script::eventually("the logs", || logs() == ["I am one\n", "I am three\n", "I am two\n"]).await;
+    assert_eq!(std::fs::read_to_string(folder.path().join("a_b.log")).unwrap(), "I am two\n");
 }
 
 #[cfg(unix)]

@@ -6,7 +6,7 @@ use crate::source::{module, paths, root, sources};
 
 /// Groups of top-level modules, from the bottom up. A module may use its own group and those before it.
 const GROUPS: [&[&str]; 9] = [
-    &["message", "env", "ids", "status", "panics", "json", "forward"],
+    &["message", "env", "ids", "status", "panics", "json", "forward", "escape"],
     &["state", "store", "schema", "model", "structured"],
     &["machine"],
     &["interrupt"],

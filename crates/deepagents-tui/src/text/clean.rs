@@ -1,4 +1,7 @@
 //! Keeps text from models, tools, files and servers from reaching the terminal as control sequences.
+//!
+//! Unlike `deepagents::escape`, whose text is for logs, editors and other programs, this keeps line breaks and tabs for
+//! the layout, draws a control character in one column, and has a form that leaves emoji and joined letters whole.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Escapes untrusted text so that every character is visible to a person who must decide about it.
+//! Escapes untrusted text so that every character is visible to a person who must decide about it, in any place that shows
+//! plain text: logs, editors, questions to other programs.
 
 /// Limit of combining marks per letter; more would cover the surrounding text.
 const MAX_COMBINING_MARKS: usize = 2;
@@ -7,7 +8,7 @@ const MAX_COMBINING_MARKS: usize = 2;
 /// zero-width and bidi characters, tags and any blank other than a space, are escaped.
 ///
 /// ```
-/// use deepagents::escape::escaped;
+/// use deepagents_core::escape::escaped;
 /// assert_eq!(escaped("rm -rf \u{202e}x\n? yes"), r"rm -rf \u{202e}x\n? yes");
 /// ```
 pub fn escaped(text: &str) -> String {
@@ -21,7 +22,7 @@ pub fn escaped(text: &str) -> String {
             marks = MAX_COMBINING_MARKS;
             out.extend(c.escape_unicode());
         } else if !is_mark(c) {
-            marks = 0;
+            marks = if c.is_alphanumeric() { 0 } else { MAX_COMBINING_MARKS };
             out.push(c);
         } else if marks < MAX_COMBINING_MARKS {
             marks += 1;
@@ -80,7 +81,7 @@ mod tests {
             assert_eq!(escaped(text), text);
         }
         assert_eq!(escaped("a\u{301}\u{301}\u{301}"), "a\u{301}\u{301}\\u{301}");
-        assert_eq!(escaped("\u{338}x /\u{338}"), "\\u{338}x /\\u{338}");
+        assert_eq!(escaped("\u{338}x /\u{338} —\u{338}"), "\\u{338}x /\\u{338} —\\u{338}");
     }
 
     proptest! {
