@@ -36,8 +36,8 @@ pub(super) fn check_pkce(
     }
 }
 
-/// Returns an error if the issuer would get a configured secret, although nothing but the word of another origin says
-/// that it is the right one. If the configuration names the issuer, no other one is discovered.
+/// Returns an error if the issuer is not the configured one, or if it would get a configured secret although nothing but
+/// the word of another origin says that it is the right one.
 pub(super) fn check_trust(
     oauth: &OAuthConfig,
     server: &str,
@@ -45,10 +45,16 @@ pub(super) fn check_trust(
 ) -> Result<(), LoginError> {
     // Metadata without an issuer are default endpoints, which are at the origin of the server.
     let issuer = metadata.issuer.as_ref().unwrap_or(&metadata.token_endpoint);
-    if oauth.issuer.is_some() || !oauth.sends_secret() || is_trusted(server, issuer) {
-        return Ok(());
+    match &oauth.issuer {
+        Some(wanted) if !is_configured(oauth, metadata) => {
+            let words = format!("the configured token issuer {wanted} was not found; the server leads to {issuer}");
+            Err(LoginError::Refused(text::line(&words, 400)))
+        }
+        None if oauth.sends_secret() && !is_trusted(server, issuer) => {
+            Err(LoginError::UntrustedIssuer(text::line(issuer, 100)))
+        }
+        _ => Ok(()),
     }
-    Err(LoginError::UntrustedIssuer(text::line(issuer, 100)))
 }
 
 /// Whether whoever answers at the address of a server is trusted as much as the issuer: both have one origin, or both

@@ -114,6 +114,23 @@ async fn a_configured_issuer_that_does_not_describe_itself_is_an_error_and_no_ot
 }
 
 #[tokio::test]
+async fn a_server_with_damaged_metadata_does_not_become_the_issuer_in_place_of_the_configured_one() {
+    let (server, issuer) = (Issuer::start().await, Issuer::start().await);
+    let damaged = json!({"resource": server.url(), "authorization_servers": [server.address], "scopes_supported": 5});
+    let absent = ("404 Not Found", String::new(), json!({}));
+    server.change(|wants| {
+        wants.places = vec![("GET /meta", ok(damaged)), ("GET /.well-known/oauth-authorization-server", absent)];
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let grant = json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"});
+    let config = http(&entry(&server, &with_issuer(&issuer, grant)));
+    let refused = auth::login("alpha", &config, folder.path(), |_| {}).await;
+    let words = refused.unwrap_err().to_string();
+    assert!(words.contains(&issuer.address), "{words}");
+    assert!(server.requests("POST /token").is_empty());
+}
+
+#[tokio::test]
 async fn tokens_of_another_issuer_than_the_configured_one_are_not_used() {
     let (server, other) = (Issuer::start().await, Issuer::start().await);
     let folder = tempfile::tempdir().unwrap();
