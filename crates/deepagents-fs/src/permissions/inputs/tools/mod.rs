@@ -1,5 +1,8 @@
 //! Tools that run what files of a directory say.
 
+mod table;
+
+use self::table::TOOLS;
 use crate::permissions::words::{Word, last_part};
 
 /// A tool, or several that read the same files.
@@ -7,103 +10,34 @@ pub(super) struct Tool {
     names: &'static [&'static str],
     /// Files in the working directory or above it.
     pub(super) files: &'static [&'static str],
-    /// Whether it runs the scripts of a `package.json`.
-    pub(super) has_scripts: bool,
+    /// Where these files have the commands that it runs.
+    pub(super) commands: Commands,
 }
 
-const NONE: Tool = Tool { names: &[], files: &[], has_scripts: false };
+/// Where the files of a tool have the commands that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commands {
+    /// They have none, or programs of another language.
+    None,
+    /// In a JSON file, in an object under this key, by name.
+    Scripts { file: &'static str, key: &'static str },
+    /// In indented lines, as in a `Makefile`.
+    Recipes,
+    /// In the values of keys and in the lines between them, as in YAML, TOML and INI files.
+    Values,
+}
 
-const TOOLS: [Tool; 19] = [
-    Tool {
-        names: &["cargo", "rustc", "rustfmt", "rustdoc", "rustup", "rust-analyzer"],
-        files: &[".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"],
-        ..NONE
-    },
-    Tool {
-        names: &["npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "corepack", "lint-staged", "husky"],
-        files: &["package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", "bunfig.toml"],
-        has_scripts: true,
-    },
-    Tool { names: &["make", "gmake", "bmake"], files: &["GNUmakefile", "makefile", "Makefile", "BSDmakefile"], ..NONE },
-    Tool { names: &["just"], files: &["justfile", "Justfile", ".justfile"], ..NONE },
-    Tool {
-        names: &["task", "go-task"],
-        files: &["Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml", "Taskfile.dist.yml"],
-        ..NONE
-    },
-    Tool { names: &["rake"], files: &["Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb"], ..NONE },
-    Tool { names: &["ninja"], files: &["build.ninja"], ..NONE },
-    Tool { names: &["scons"], files: &["SConstruct", "Sconstruct", "sconstruct"], ..NONE },
-    Tool {
-        names: &["gradle", "gradlew"],
-        files: &[
-            "build.gradle",
-            "build.gradle.kts",
-            "settings.gradle",
-            "settings.gradle.kts",
-            "gradle.properties",
-            "gradle/wrapper/gradle-wrapper.properties",
-            "gradle/wrapper/gradle-wrapper.jar",
-        ],
-        ..NONE
-    },
-    Tool {
-        names: &["mvn", "mvnw"],
-        files: &["pom.xml", ".mvn/extensions.xml", ".mvn/jvm.config", ".mvn/maven.config"],
-        ..NONE
-    },
-    Tool { names: &["tox"], files: &["tox.ini", "tox.toml", "setup.cfg", "pyproject.toml"], ..NONE },
-    Tool { names: &["nox"], files: &["noxfile.py"], ..NONE },
-    Tool { names: &["pre-commit", "prek"], files: &[".pre-commit-config.yaml", ".pre-commit-config.yml"], ..NONE },
-    Tool { names: &["lefthook"], files: &["lefthook.yml", ".lefthook.yml", "lefthook.yaml", "lefthook.toml"], ..NONE },
-    Tool {
-        names: &["prettier"],
-        files: &[
-            "package.json",
-            ".prettierrc",
-            ".prettierrc.json",
-            ".prettierrc.yml",
-            ".prettierrc.yaml",
-            ".prettierrc.toml",
-            ".prettierrc.js",
-            ".prettierrc.cjs",
-            ".prettierrc.mjs",
-            ".prettierrc.ts",
-            "prettier.config.js",
-            "prettier.config.cjs",
-            "prettier.config.mjs",
-            "prettier.config.ts",
-        ],
-        ..NONE
-    },
-    Tool {
-        names: &["eslint"],
-        files: &[
-            "package.json",
-            "eslint.config.js",
-            "eslint.config.cjs",
-            "eslint.config.mjs",
-            "eslint.config.ts",
-            ".eslintrc",
-            ".eslintrc.js",
-            ".eslintrc.cjs",
-            ".eslintrc.json",
-            ".eslintrc.yml",
-            ".eslintrc.yaml",
-        ],
-        ..NONE
-    },
-    Tool { names: &["bundle", "bundler"], files: &["Gemfile", ".bundle/config"], ..NONE },
-    Tool { names: &["mise", "direnv"], files: &["mise.toml", ".mise.toml", ".tool-versions", ".envrc"], ..NONE },
-    Tool { names: &["deno"], files: &["deno.json", "deno.jsonc", "package.json"], has_scripts: true },
-];
+/// Programs behind which the name of a tool may follow, besides those behind which any program does.
+const BEFORE_TOOLS: [&str; 6] = ["-m", "pnpm", "yarn", "bun", "dlx", "x"];
 
-/// Returns the tool that a word runs.
-pub(super) fn of(word: &Word<'_>) -> Option<&'static Tool> {
+/// Returns the tools that a word runs: those of its name, and for each the files and commands.
+pub(super) fn of(word: &Word<'_>) -> impl Iterator<Item = &'static Tool> {
+    // As in `npx eslint@9`.
     let name = last_part(word.text);
-    let is_run = word.is_program() || word.before == "-m";
-    let own = if name.starts_with("cargo-") { "cargo" } else { name };
-    TOOLS.iter().find(|tool| is_run && tool.names.contains(&own))
+    let name = name.split_once('@').map_or(name, |(name, _)| name).replace('_', "-");
+    let is_run = word.is_program() || BEFORE_TOOLS.contains(&last_part(word.before));
+    let own = if name.starts_with("cargo-") { "cargo".to_owned() } else { name };
+    TOOLS.iter().filter(move |tool| is_run && tool.names.contains(&own.as_str()))
 }
 
 /// Returns whether a word names a program that runs Python.
