@@ -48,8 +48,9 @@ impl FileLock {
     }
 }
 
-/// Replaces the content of a file atomically and durably: it is the new one also after a loss of power. An existing file keeps its mode; a new one gets 0600, and directories
-/// created for it 0700. If the path is a symbolic link, this replaces its target and keeps the link.
+/// Replaces the content of a file atomically and durably: it is the new one also after a loss of power. An existing file
+/// keeps its mode; a new one gets 0600, and directories created for it 0700. If the path is a symbolic link, this
+/// replaces its target and keeps the link.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written; it is unchanged then, unless only its directory could not be stored.

@@ -154,23 +154,27 @@ impl SqliteEngine {
         })
     }
 
-    /// Waits for the calls that run, and closes all connections. Further calls fail.
+    /// Waits for the calls that run, and closes all connections. Further calls fail. This goes on if the caller stops
+    /// waiting, as nothing could be said about a file that is half closed.
     pub(super) async fn close(&self) {
-        let count = if self.jobs.is_some() { MAX_READERS } else { 1 };
-        // An error means that all has been closed before.
-        let Ok(_idle) = self.reading.acquire_many(count).await else { return };
-        let readers = self.readers.clone();
-        let closed = tokio::task::spawn_blocking(move || {
-            let connections = std::mem::take(&mut *readers.lock().unwrap_or_else(PoisonError::into_inner));
-            drop(connections);
+        let (reading, readers, jobs) = (self.reading.clone(), self.readers.clone(), self.jobs.clone());
+        let closing = tokio::spawn(async move {
+            let count = if jobs.is_some() { MAX_READERS } else { 1 };
+            // An error means that all has been closed before.
+            let Ok(_idle) = reading.acquire_many(count).await else { return };
+            let drop_readers = move || {
+                let connections = std::mem::take(&mut *readers.lock().unwrap_or_else(PoisonError::into_inner));
+                drop(connections);
+            };
+            let _ = tokio::task::spawn_blocking(drop_readers).await;
+            if let Some(jobs) = jobs {
+                let (reply, closed) = oneshot::channel();
+                let _ = jobs.send(Message::Close(reply));
+                let _ = closed.await;
+            }
+            reading.close();
         });
-        let _ = closed.await;
-        if let Some(jobs) = &self.jobs {
-            let (reply, closed) = oneshot::channel();
-            let _ = jobs.send(Message::Close(reply));
-            let _ = closed.await;
-        }
-        self.reading.close();
+        let _ = closing.await;
     }
 }
 

@@ -134,7 +134,8 @@ impl Sqlite {
         SqliteOptions::default().open(path).await
     }
 
-    /// Closes the file once the calls that run have finished. Calls through this or any clone fail afterwards.
+    /// Closes the file once the calls that run have finished, even if the caller stops waiting for that. Calls through
+    /// this or any clone fail afterwards.
     ///
     /// Without it the file is closed in the background after the last clone is dropped. Close it before the file is
     /// moved, copied or removed: SQLite removes the WAL when it closes, by its name.

@@ -1,4 +1,5 @@
 //! SQLite passes the suites.
+#![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -109,4 +110,27 @@ async fn a_database_opened_for_reading_closes_too() {
     let error = reader.get(&["notes".to_owned()], "a").await.err().unwrap().to_string();
     assert!(error.contains("it has been closed"), "{error}");
     writer.put(&["notes".to_owned()], "a", 1.into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_whose_close_is_not_waited_for_closes_completely() {
+    use deepagents_core::store::Store;
+    use futures_util::FutureExt;
+
+    let place = place();
+    let database = Sqlite::open(&place).await.unwrap();
+    let namespace = ["notes".to_owned()];
+    database.put(&namespace, "a", 1.into()).await.unwrap();
+    assert!(database.get(&namespace, "a").await.unwrap().is_some());
+    assert!(Box::pin(database.close()).now_or_never().is_none());
+    let closed = async {
+        while database.get(&namespace, "a").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), closed).await.expect("it closes");
+    assert!(database.put(&namespace, "a", 2.into()).await.is_err());
+    let left: Vec<_> =
+        std::fs::read_dir(place.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["test.db"]);
 }

@@ -3,30 +3,39 @@
 //! `make lint` runs what a `Makefile` says, `cargo fmt` what an alias in `.cargo/config.toml` says, and `python3 x.py`
 //! what `x.py` imports.
 
+mod blocks;
+mod commands;
 mod loaded;
 mod tools;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use self::tools::{Commands, Tool};
 use super::programs::{Search, beginning};
 use super::words::{Word, takes_files, without_variables, words};
 use crate::VPath;
 
 /// Number of bytes read of a package's description or a program.
 const MAX_READ_BYTES: u64 = 256 << 10;
+/// Number of bytes read of a file that tells a tool what to run.
+const MAX_TASKS_BYTES: u64 = 64 << 10;
 /// Maximum number of directories that a command may change to.
 const MAX_DIRECTORIES: usize = 8;
-/// Maximum number of commands that are followed into a package's scripts.
-const MAX_COMMANDS: usize = 64;
+/// Maximum number of commands that are followed into a package's scripts or the like.
+const MAX_COMMANDS: usize = 512;
+/// Maximum number of files read that tell tools what to run.
+const MAX_FILES: usize = 256;
 /// Options of tools whose value is a file that they read.
-const OPTIONS: [&str; 8] = ["-f", "-c", "-t", "--file", "--makefile", "--justfile", "--taskfile", "--config"];
+const OPTIONS: [&str; 10] =
+    ["-f", "-c", "-t", "--file", "--makefile", "--justfile", "--taskfile", "--config", "--config-file", "--rcfile"];
 /// Characters of a pattern that stands for several files.
 const PATTERN: [char; 4] = ['*', '?', '[', '{'];
 
 /// Returns the files and directories below a root that decide what the programs of a command run, besides the
-/// [programs that it names](super::programs_of): the settings of tools such as `make`, `npm` and `cargo`, what is fed to
-/// a shell or an interpreter, and the modules that Python is told to run. They need not exist.
+/// [programs that it names](super::programs_of): the settings of tools such as `make`, `npm` and `cargo` with the
+/// programs and files that these name, what is fed to a shell or an interpreter, and the modules that Python is told to
+/// run, all with [what they load](loaded_by). They need not exist.
 ///
 /// What compilers and test runners run is not included, since that is the project itself.
 ///
@@ -40,8 +49,17 @@ const PATTERN: [char; 4] = ['*', '?', '[', '{'];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn inputs_of(text: &str, root: &Path, start: &Path, home: Option<&Path>) -> BTreeSet<VPath> {
-    let mut inputs = Inputs { root, search: Search::new(root, start, home), seen: BTreeSet::new() };
+    let search = Search::new(root, start, home);
+    let mut inputs = Inputs { root, search, todo: Vec::new(), seen: BTreeSet::new(), left: MAX_FILES };
     inputs.command(text, start);
+    while let Some((text, start)) = inputs.todo.pop() {
+        if inputs.seen.len() < MAX_COMMANDS && inputs.seen.insert((text.clone(), start.clone())) {
+            inputs.search.commands(&text, &start);
+            inputs.command(&text, &start);
+        }
+    }
+    let found = inputs.search.found.iter().map(|path| root.join(path)).collect();
+    loaded::add(&mut inputs.search, root, found);
     inputs.search.paths()
 }
 
@@ -57,15 +75,16 @@ pub fn loaded_by<'a>(programs: impl IntoIterator<Item = &'a VPath>, root: &Path)
 struct Inputs<'a> {
     root: &'a Path,
     search: Search<'a>,
+    /// Commands to be followed, with the directories that they start in.
+    todo: Vec<(String, PathBuf)>,
     /// Commands already followed.
-    seen: BTreeSet<String>,
+    seen: BTreeSet<(String, PathBuf)>,
+    /// Number of files that may still be read that tell tools what to run.
+    left: usize,
 }
 
 impl Inputs<'_> {
     fn command(&mut self, text: &str, start: &Path) {
-        if self.seen.len() >= MAX_COMMANDS || !self.seen.insert(text.to_owned()) {
-            return;
-        }
         let plain = without_variables(text);
         let all: Vec<Word<'_>> = words(&plain).collect();
         let mut starts = vec![start.to_owned()];
@@ -87,24 +106,51 @@ impl Inputs<'_> {
 
     /// Adds what the tools among the words read.
     fn tools(&mut self, all: &[Word<'_>], start: &Path) {
-        for tool in all.iter().filter_map(|word| tools::of(word)) {
-            for directory in start.ancestors().take_while(|directory| directory.starts_with(self.root)) {
-                tool.files.iter().for_each(|file| self.search.add(&directory.join(file)));
+        for tool in all.iter().flat_map(tools::of) {
+            let root = self.root;
+            for directory in start.ancestors().take_while(|directory| directory.starts_with(root)) {
+                tool.files.iter().for_each(|file| self.tasks(directory.join(file), tool, all, directory));
             }
-            // As in `make -f FILE`.
-            for pair in all.windows(2) {
-                let [option, file] = pair else { continue };
-                if OPTIONS.contains(&option.text) && start.join(file.text).is_file() {
-                    self.search.add(&start.join(file.text));
+            // As in `make -f FILE` and `make -fFILE`.
+            let named = all.windows(2).filter_map(|pair| match pair {
+                [option, file] if OPTIONS.contains(&option.text) => Some(file.text),
+                _ => None,
+            });
+            let joined = all.iter().filter_map(|word| word.text.strip_prefix("-f"));
+            for file in named.chain(joined).filter(|file| !file.is_empty()).map(|file| start.join(file)) {
+                if file.is_file() || (!file.exists() && tool.commands == Commands::Recipes) {
+                    self.tasks(file, tool, all, start);
                 }
             }
-            if tool.has_scripts {
-                for script in scripts(&start.join("package.json"), all) {
-                    self.search.commands(&script, start);
-                    self.command(&script, start);
-                }
+            if let Commands::Scripts { file, key } = tool.commands {
+                let scripts = commands::scripts(&start.join(file), key, all);
+                self.todo.extend(scripts.into_iter().map(|script| (script, start.to_owned())));
             }
         }
+    }
+
+    /// Adds a file that tells a tool what to run, those that it includes, and the commands in them.
+    fn tasks(&mut self, file: PathBuf, tool: &Tool, all: &[Word<'_>], start: &Path) {
+        let has_commands = matches!(tool.commands, Commands::Recipes | Commands::Values);
+        let (mut todo, mut read, mut texts) = (vec![file], BTreeSet::new(), Vec::new());
+        while let Some(file) = todo.pop() {
+            self.search.add(&file);
+            if !has_commands || !file.starts_with(self.root) || self.left == 0 || !read.insert(file.clone()) {
+                continue;
+            }
+            let Some(text) = beginning(&file, MAX_TASKS_BYTES) else { continue };
+            self.left -= 1;
+            let text = commands::joined(&String::from_utf8_lossy(&text));
+            // `make` looks from where it runs, others from the file.
+            let beside = file.parent().filter(|directory| *directory != start);
+            let bases: Vec<&Path> = std::iter::once(start).chain(beside).collect();
+            let is_there = |name: &str| bases.iter().any(|base| base.join(name).is_file());
+            let names = commands::included(&text, tool.commands, is_there);
+            todo.extend(names.iter().flat_map(|name| bases.iter().map(move |base| base.join(name))));
+            texts.push(text);
+        }
+        let found = commands::commands(&texts, tool.commands, all);
+        self.todo.extend(found.into_iter().map(|command| (command, start.to_owned())));
     }
 
     /// Adds the files and directories among the words, whose content a shell may run.
@@ -161,17 +207,4 @@ fn is_fed(all: &[Word<'_>]) -> bool {
         }
         true
     })
-}
-
-/// Returns the scripts of a package that the words name, and those that run before and after them.
-fn scripts(package: &Path, all: &[Word<'_>]) -> Vec<String> {
-    let bytes = beginning(package, MAX_READ_BYTES).unwrap_or_default();
-    let package: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let scripts = package.get("scripts").and_then(serde_json::Value::as_object);
-    let is_named = |name: &str| {
-        let of = ["pre", "post"].into_iter().filter_map(|when| name.strip_prefix(when)).chain([name]);
-        of.into_iter().any(|name| all.iter().any(|word| word.text == name))
-    };
-    let named = scripts.into_iter().flatten().filter(|(name, _)| is_named(name));
-    named.filter_map(|(_, text)| text.as_str().map(str::to_owned)).collect()
 }
