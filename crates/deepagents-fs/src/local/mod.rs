@@ -57,7 +57,11 @@ pub use restore::{RestoreError, Restored};
 /// Owner and mode are kept, without set-uid and set-gid bits; on Linux so are the ACL, the SELinux label and `user.*`
 /// attributes. Other hard links of the file keep the old content. Only the owner can access the temporary file until it
 /// has its final mode, and where the system supports it, it has no name until it is complete. If access rights cannot
-/// be preserved, or a sandboxed command may not write the file, the file is written in place instead.
+/// be preserved, or a sandboxed command may not write the file, the file is written in place instead. If that fails,
+/// the old content is put back, unless it is too large to be held in memory.
+///
+/// If the program is killed in the instant of a replacement, a hidden file `.tmp-…` with the old or the new content
+/// may stay beside the file. One that is written in place is half written then.
 ///
 /// Backends of the same directory, in any process, serialise their changes: a write based on a version either replaces
 /// that version or fails.

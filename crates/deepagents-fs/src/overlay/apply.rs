@@ -75,7 +75,11 @@ impl OverlayBackend {
     ///
     /// Each is made only if both backends still have the versions that `changes` saw. If one cannot be made, those
     /// before it are taken back, so the contents of the changed files are held in memory meanwhile; a deleted file comes
-    /// back as a new one. If the process ends in the middle, `changes` lists the rest.
+    /// back as a new one.
+    ///
+    /// If the process ends in the middle, `changes` lists the rest. The overlay keeps its copies of what was applied by
+    /// then, which hide later changes of the lower backend until they are discarded: `changes` lists them once the lower
+    /// backend differs.
     ///
     /// Whoever calls this has looked at the changes: places for which the lower backend requires a person's
     /// [approval](Backend::change_access) are changed, those that it denies are errors. What a link of the lower
