@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use deepagents::DeepAgentBuilder;
-use deepagents::core::journal::Journal;
 use deepagents::mcp::serve::AgentServer;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +12,7 @@ use crate::exit::Exit;
 use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
 use crate::stopping::{EndSignals, Hangup};
-use crate::threads::{Artifacts, Noted, database};
+use crate::threads::{Artifacts, Noted, database, keeping_modes};
 use crate::trust::Undecided;
 use crate::{agent, config, model_choice, output, runtime};
 
@@ -44,7 +43,7 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let noted =
         Noted { root: Some(options.directory()), model: Some(known), approve: args.approve, redact: &options.redact };
     let served = runtime.block_on(async {
-        let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
+        let journal = keeping_modes(Arc::new(database::open(&args.database).await?), args.approve);
         let builder = surroundings.give(shape.builder(model)).journal(journal).process(ThisProcess);
         let builder = Artifacts::beside(&args.database)?
             .iter()

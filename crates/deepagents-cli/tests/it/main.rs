@@ -27,6 +27,7 @@ mod hooks;
 mod import;
 mod json;
 mod mcp;
+mod mcp_serve;
 mod own_files;
 mod program;
 mod replay;
