@@ -63,8 +63,8 @@ impl ProgramHost {
             hooks::find_quietly(args, &brought, shape.confinement(&files, &own)).await?;
         let hooks = runner.map(|hooks| self.going_on(hooks, policy));
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
-        let servers = self.use_servers().await?;
-        let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
+        let used = self.usable_servers()?;
+        let builder = used.servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
         let agent = self.tracing.watch_runs(builder).build()?;
         let mut notes: Vec<String> =
@@ -76,6 +76,9 @@ impl ProgramHost {
             notes.push(error.to_string());
             Vec::new()
         });
+        let catalogue = catalogue()?;
+        // Only now that nothing can fail: otherwise the agent before it goes on with its own.
+        self.adopt_servers(used).await;
         Ok(Connection {
             agent,
             journal,
@@ -85,7 +88,7 @@ impl ProgramHost {
             missing,
             window: profile.context_window,
             price: profile.price,
-            catalogue: catalogue()?,
+            catalogue,
             reach,
             shares_shell: args.commands.shell_session,
             remembered,
