@@ -11,6 +11,7 @@
 mod acp;
 mod approve;
 mod artifacts;
+mod artifacts_kept;
 mod book;
 mod budgets;
 mod choice;

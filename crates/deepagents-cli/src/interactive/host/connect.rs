@@ -20,6 +20,7 @@ use crate::interactive::trust::{self, Definitions};
 use crate::model_choice::{self, catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
+use crate::threads::artifacts::remove_leftovers_rarely;
 use crate::threads::{Artifacts, database, undo, with_artifacts};
 use crate::{agent, context_files, permissions};
 
@@ -39,6 +40,7 @@ impl ProgramHost {
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
         let artifacts = Artifacts::beside(&self.database)?;
         let journal: Arc<dyn Journal> = with_artifacts(threads.await?.clone(), artifacts.as_ref());
+        remove_leftovers_rarely(artifacts.clone(), journal.clone());
         let (store, unrecorded) = undo::store_for(&self.database, args.directory())?;
         let files = agent::open_async(args, store).await?;
         let UsedModel { name, model, missing } = self.use_model(named, model.is_some(), args)?;
