@@ -150,8 +150,7 @@ fn confined(files: &LocalBackend, own: &OwnFiles) -> SandboxPolicy {
 /// Opens the directory as a workspace, recording its changes if a store is given.
 pub(crate) fn open(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
     let (root, records) = (args.directory(), store.is_some());
-    let protected = protected::places(root, args.mcp.mcp_config.as_deref(), &args.steering_files());
-    let options = LocalOptions { undo: store, protected, ..LocalOptions::default() };
+    let options = LocalOptions { undo: store, protected: protected::places(args), ..LocalOptions::default() };
     LocalBackend::open_with(root, options).map_err(|error| {
         if records && LocalBackend::open(root).is_ok() {
             return anyhow!(

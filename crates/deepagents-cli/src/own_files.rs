@@ -1,5 +1,6 @@
 //! The program's own files, which the agent does not see, and directories that the user would not hand over on purpose.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,11 @@ use crate::threads::artifacts::SUFFIX;
 
 /// The program's own directory, in a root and in the user's home.
 pub(crate) const OWN: &str = ".deepagents";
+
+/// The name of the thread database in the user's own directory.
+pub(crate) const DATABASE: &str = "threads.db";
+/// Maximum number of links that lead to a file, as in Linux.
+const MAX_LINKS: usize = 40;
 
 /// Suffixes of the files of a SQLite database, and of the undo database and the directory beside it.
 const DATABASE_SUFFIXES: [&str; 9] =
@@ -95,7 +101,9 @@ impl OwnFiles {
         if home.as_deref().and_then(real).is_some_and(|own| root.starts_with(own)) {
             bail!("{} belongs to this program, so agents cannot work there: choose another directory", root.display());
         }
-        let databases = database.into_iter().flat_map(|file| {
+        let database = database.map(Path::to_owned).or_else(|| of_user(DATABASE));
+        let linked = database.as_deref().map(followed);
+        let databases = database.into_iter().chain(linked).flat_map(|file| {
             DATABASE_SUFFIXES.iter().map(move |ending| {
                 let mut name = file.as_os_str().to_owned();
                 name.push(ending);
@@ -103,14 +111,14 @@ impl OwnFiles {
             })
         });
         let files = home.into_iter().chain(databases).chain(recording.map(Path::to_owned));
-        let host: Vec<PathBuf> = files.filter_map(|file| real(&file)).collect();
+        let host: BTreeSet<PathBuf> = files.filter_map(|file| real(&file)).collect();
         let mut inside = Vec::new();
         for file in &host {
             if let Some(below) = file.strip_prefix(&root).ok().and_then(Path::to_str) {
                 inside.push(VPath::parse(&format!("/{below}"))?);
             }
         }
-        Ok(Self { inside, host })
+        Ok(Self { inside, host: host.into_iter().collect() })
     }
 
     /// Adds further files that the agent must not see.
@@ -148,6 +156,16 @@ impl OwnFiles {
         let rules = Permissions::new([Rule::new(AccessMode::Deny, patterns)])?;
         Ok(Arc::new(PermissionedBackend::new(files, rules, OnAsk::Allow)))
     }
+}
+
+/// Follows a symbolic link at the end of a path, also to a file that does not exist yet.
+pub(crate) fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().map_or(target.clone(), |above| above.join(&target));
+    }
+    path
 }
 
 /// Resolves the links in the part of a path that exists.

@@ -8,6 +8,7 @@ use deepagents::fs::permissions::{
     AccessMode, Place, ProtectedPlace, ProtectedPlaces, inputs_of, loaded_by, programs_of,
 };
 
+use crate::args::AgentArgs;
 use crate::config::{Config, Flags};
 use crate::model_choice::env;
 use crate::own_files::{home, real};
@@ -24,12 +25,13 @@ const STARTED: [&str; 18] = [
     "uvx", "ruby", "perl", "deno",
 ];
 
-/// Returns the standard protected places, the files that steer the agent (`steering`), and the programs in the directory
-/// that are run: by MCP servers, including those of a file that was named, by hooks, by commands in the user's settings,
-/// and by name if `PATH` leads into the directory. For hooks and settings, this includes what decides what their programs
-/// run, such as a `Makefile`.
-pub(crate) fn places(root: &Path, named: Option<&Path>, steering: &[PathBuf]) -> ProtectedPlaces {
-    let Ok(root) = root.canonicalize() else { return ProtectedPlaces::default() };
+/// Returns the standard protected places, the files named in the options that steer the agent, and the programs in the
+/// directory that are run: by MCP servers, including those of a file that was named, by hooks, by commands in the user's
+/// settings, and by name if `PATH` leads into the directory. For hooks and settings, this includes what decides what
+/// their programs run, such as a `Makefile`.
+pub(crate) fn places(args: &AgentArgs) -> ProtectedPlaces {
+    let Ok(root) = args.directory().canonicalize() else { return ProtectedPlaces::default() };
+    let named = args.mcp.mcp_config.as_deref();
     let settings = of_settings(&root);
     let by_settings = settings.iter().flat_map(|command| programs_of(command, &root, &root, home().as_deref()));
     let own: BTreeSet<VPath> = hooks::programs_run(&root).into_iter().chain(by_settings).collect();
@@ -39,8 +41,8 @@ pub(crate) fn places(root: &Path, named: Option<&Path>, steering: &[PathBuf]) ->
     let inputs: BTreeSet<VPath> = inputs.chain(loaded_by(&own, &root)).collect();
     let run = mcp::programs_run(&root, named).into_iter().chain(own).chain(inputs);
     let commands = mcp::commands_run(&root, named).into_iter().chain(own_commands);
-    let steering = steering.iter().filter_map(|file| {
-        let below = real(file)?.strip_prefix(&root).ok()?.to_str()?.to_owned();
+    let steering = args.steering_files().into_iter().filter_map(|file| {
+        let below = real(&file)?.strip_prefix(&root).ok()?.to_str()?.to_owned();
         VPath::parse(&format!("/{below}")).ok()
     });
     let run: BTreeSet<VPath> = run.chain(on_path(&root, &commands.collect::<Vec<_>>())).chain(steering).collect();

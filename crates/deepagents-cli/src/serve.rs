@@ -149,7 +149,8 @@ impl Hosting {
         for one in built {
             let mode = one.approve;
             server = server.agent(one.name, one.agent)?.note(one.note);
-            server = server.check_threads(move |thread| note::keeps_mode(thread, mode));
+            let option = |mode: &str| format!("approve = \"{mode}\"");
+            server = server.check_threads(move |thread| note::keeps_mode(thread, mode, option));
             if let Some(description) = one.description {
                 server = server.description(description);
             }

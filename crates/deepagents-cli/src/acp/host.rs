@@ -21,6 +21,7 @@ use crate::args::{AcpArgs, AgentArgs, Approve, Database, Effort, SandboxMode};
 use crate::model_choice::{catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
+use crate::threads::artifacts::remove_leftovers_rarely;
 use crate::threads::note::{self, mode_of};
 use crate::threads::{Artifacts, Noted, database, fresh, in_use, model_of, undo, with_artifacts};
 use crate::tracing::Tracing;
@@ -57,7 +58,8 @@ impl Host {
     /// Opens the database. `options` are those of the command line with the user's settings applied.
     pub(super) async fn open(args: &AcpArgs, options: &AgentArgs, model: &str, tracing: Tracing) -> Result<Self> {
         let artifacts = Artifacts::beside(&args.database)?;
-        let database = Arc::new(database::open(&args.database).await?);
+        let database: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
+        remove_leftovers_rarely(artifacts.clone(), database.clone());
         Ok(Self(Arc::new(Parts {
             given: args.agent.clone(),
             options: options.clone(),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use deepagents::DeepAgentBuilder;
-use deepagents::core::journal::Journal;
 use deepagents::mcp::serve::AgentServer;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +12,8 @@ use crate::exit::Exit;
 use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
 use crate::stopping::{EndSignals, Hangup};
-use crate::threads::{Artifacts, Noted, database};
+use crate::threads::artifacts::remove_leftovers_rarely;
+use crate::threads::{Artifacts, Noted, database, keeping_modes};
 use crate::trust::Undecided;
 use crate::{agent, config, model_choice, output, runtime};
 
@@ -44,11 +44,11 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let noted =
         Noted { root: Some(options.directory()), model: Some(known), approve: args.approve, redact: &options.redact };
     let served = runtime.block_on(async {
-        let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
-        let builder = surroundings.give(shape.builder(model)).journal(journal).process(ThisProcess);
-        let builder = Artifacts::beside(&args.database)?
-            .iter()
-            .fold(builder, |builder, own| own.give(builder, options.directory()));
+        let journal = keeping_modes(Arc::new(database::open(&args.database).await?), args.approve);
+        let builder = surroundings.give(shape.builder(model)).journal(journal.clone()).process(ThisProcess);
+        let artifacts = Artifacts::beside(&args.database)?;
+        remove_leftovers_rarely(artifacts.clone(), journal.clone());
+        let builder = artifacts.iter().fold(builder, |builder, own| own.give(builder, options.directory()));
         let builder = hooks.into_iter().fold(agent::with_agents(builder, options)?, DeepAgentBuilder::hooks);
         let agent = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all)).build()?;
         let tools = FILES.iter().filter(|_| args.files).copied();

@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::mcp::Servers;
 use crate::render::style::{count, grouped};
 use crate::render::{Ending, Tally};
+use crate::threads::Artifacts;
 use crate::tracing::Tracing;
 use crate::{duration, money};
 
@@ -50,6 +51,8 @@ pub(crate) struct RunContext {
     pub(crate) waits: bool,
     /// MCP servers that end with the run.
     pub(crate) servers: Option<Servers>,
+    /// Where what is too long for the conversation is kept.
+    pub(crate) artifacts: Option<Artifacts>,
     /// The recording or replay, if any.
     pub(crate) recording: Recording,
     /// Traces of the run.

@@ -19,6 +19,7 @@ use super::recording::Recording;
 use super::{RunContext, background, interrupt};
 use crate::render::{Ending, Renderer, Tally, hook_end};
 use crate::stopping::{EndSignals, HowToStop};
+use crate::threads::Artifacts;
 
 /// Minimum time between two wake-ups of the thread that shows events: too short to notice, and long enough that a run
 /// of many quick calls does not wake it for each event.
@@ -112,11 +113,14 @@ fn watch(
     is_kept: bool,
     limits: &RunContext,
 ) -> Receiver<HowToStop> {
-    let servers = limits.servers.clone();
+    let (servers, artifacts) = (limits.servers.clone(), limits.artifacts.clone());
     interrupt::watch(
         signals,
         move |how| how.stop(&current.lock().unwrap_or_else(PoisonError::into_inner), is_kept),
-        move || servers.iter().for_each(|servers| servers.all.kill()),
+        move || {
+            servers.iter().for_each(|servers| servers.all.kill());
+            artifacts.iter().for_each(Artifacts::discard);
+        },
     )
 }
 

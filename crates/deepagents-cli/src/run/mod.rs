@@ -56,7 +56,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut request = Request::read(args)?;
     let parts = request.parts()?;
     let Request { options, mut shape, task, beside, found, mode, mode_source, is_person_there, runtime, .. } = request;
-    let Parts { builder, choice, typing, servers, hooks, definitions, warnings } = parts;
+    let Parts { builder, choice, typing, servers, hooks, definitions, artifacts, warnings } = parts;
     let task = task.read(&typing, beside, args.stdin)?;
     let mut session = runtime.block_on(Session::open(
         args,
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     })?;
     let again = again(args);
     remark_before(args, &choice, &warnings, &session, &again);
-    let own = RunContext { again, servers, recording, tracing, hooks, ..RunContext::default() };
+    let own = RunContext { again, servers, artifacts, recording, tracing, hooks, ..RunContext::default() };
     let limits = context(args, &choice, &mut session, own);
     if is_talk {
         let Some(thread) = session.kept else { bail!("the turns of a conversation are saved in a thread") };

@@ -1,6 +1,7 @@
 //! What the command line asks for, and the agent that it describes.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -106,7 +107,10 @@ impl<'a> Request<'a> {
         let (model, unknown_window) = runtime.block_on(model_choice::with_window(model, &choice, options))?;
         // A recorded run has no sub-agents from files.
         let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
+        let artifacts = if args.no_save { Some(Artifacts::temporary()?) } else { Artifacts::beside(&args.database)? };
+        let scratch = artifacts.as_ref().and_then(Artifacts::scratch).map(Path::to_owned);
         let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
+        let own = own.and(options.directory(), scratch.as_slice())?;
         let surroundings = runtime.block_on(shape.enter(&wanted, files.clone(), &own, undecided))?;
         let typing = runtime.block_on(slash::Commands::find(options, &files, undecided))?;
         let mut servers = mcp::servers(options, undecided, mode == Approve::Ask, Vec::new(), &model)?;
@@ -114,8 +118,7 @@ impl<'a> Request<'a> {
             output::remark("MCP servers are not used in a recorded run");
         }
         let mut builder = surroundings.give(shape.builder(model));
-        let artifacts = if args.no_save { Some(Artifacts::temporary()?) } else { Artifacts::beside(&args.database)? };
-        if let Some(artifacts) = artifacts {
+        if let Some(artifacts) = &artifacts {
             builder = artifacts.give(builder, options.directory());
         }
         if let Some(servers) = &servers {
@@ -139,7 +142,8 @@ impl<'a> Request<'a> {
             builder = builder.hooks(hooks.clone());
         }
         let warnings = unknown_window.into_iter().chain(unrecorded.map(str::to_owned)).collect();
-        Ok(Parts { builder, choice, typing, servers, hooks, definitions: surroundings.definitions, warnings })
+        let definitions = surroundings.definitions;
+        Ok(Parts { builder, choice, typing, servers, hooks, definitions, artifacts, warnings })
     }
 }
 
@@ -153,6 +157,8 @@ pub(super) struct Parts {
     pub(super) hooks: Option<HookRunner>,
     /// The files that define the agent.
     pub(super) definitions: Arc<dyn Backend>,
+    /// Where what is too long for the conversation is kept.
+    pub(super) artifacts: Option<Artifacts>,
     /// What the user should know about the model and the directory.
     pub(super) warnings: Vec<String>,
 }

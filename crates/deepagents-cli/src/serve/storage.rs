@@ -11,7 +11,7 @@ use deepagents_persist::Postgres;
 use super::project::StoreSection;
 use crate::args::Database;
 use crate::model_choice::env;
-use crate::output;
+use crate::threads::artifacts::remove_leftovers;
 use crate::threads::{Artifacts, database, with_artifacts};
 
 /// An open database.
@@ -44,14 +44,4 @@ pub(super) async fn open(given: &Database, section: &StoreSection) -> Result<Sto
     let journal = with_artifacts(database.clone(), artifacts.as_ref());
     remove_leftovers(artifacts.clone(), journal.clone());
     Ok(Storage { journal, store: database, file: given.db, artifacts })
-}
-
-/// Removes in the background what threads left whose deletion was cut off, by a kill for example.
-fn remove_leftovers(artifacts: Option<Artifacts>, journal: Arc<dyn Journal>) {
-    let Some(artifacts) = artifacts else { return };
-    tokio::spawn(async move {
-        if let Err(error) = artifacts.gc(&*journal).await {
-            output::remark(&format!("what deleted threads left could not be removed: {error}"));
-        }
-    });
 }

@@ -13,16 +13,15 @@ use rustix::fs::Access;
 
 use crate::args::Database;
 use crate::exit::WrongUsage;
-use crate::own_files::of_user;
+use crate::own_files::{DATABASE, followed, of_user};
 
-/// Returns the path of the database.
+/// Returns the path of the database. If the path is a symbolic link, it is that of the file it leads to, so that the
+/// files beside the database are the same for everybody who uses it.
 pub(crate) fn place(given: &Database) -> Result<PathBuf> {
-    if let Some(file) = &given.db {
-        return Ok(file.clone());
-    }
-    of_user("threads.db").ok_or_else(|| {
+    let file = given.db.clone().or_else(|| of_user(DATABASE)).ok_or_else(|| {
         anyhow!("threads are stored in ~/.deepagents/threads.db, but HOME is not set: name a file with --db")
-    })
+    })?;
+    Ok(followed(&file))
 }
 
 /// Opens the database, creating it if necessary.

@@ -27,8 +27,8 @@ impl WithArtifacts {
     }
 }
 
-fn failed(what: &str, error: &anyhow::Error) -> JournalError {
-    JournalError::Storage(format!("the large results of the thread cannot be {what}: {error}").into())
+fn failed(thread: &str, what: &str, error: &anyhow::Error) -> JournalError {
+    JournalError::Storage(format!("the large results of thread `{thread}` cannot be {what}: {error}").into())
 }
 
 impl Journal for WithArtifacts {
@@ -50,14 +50,16 @@ impl Threads for WithArtifacts {
     ) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move {
             self.threads().copy(from, to, until).await?;
-            self.artifacts.copy(from, to).await.map_err(|error| failed("copied", &error))
+            let copied = self.artifacts.copy(&*self.journal, from, to).await;
+            copied.map_err(|error| failed(from, "copied", &error))
         })
     }
 
     fn delete<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<bool, JournalError>> {
         Box::pin(async move {
             // First, so that a deletion which fails can be repeated, and a new thread of this name never finds them.
-            self.artifacts.remove(thread).await.map_err(|error| failed("removed", &error))?;
+            let removed = self.artifacts.remove(&*self.journal, thread).await;
+            removed.map_err(|error| failed(thread, "removed", &error))?;
             self.threads().delete(thread).await
         })
     }
@@ -66,7 +68,9 @@ impl Threads for WithArtifacts {
         Box::pin(async move {
             let swept = self.threads().sweep().await?;
             if swept > 0 {
-                self.artifacts.gc(&*self.journal).await.map_err(|error| failed("removed", &error))?;
+                let removed = self.artifacts.gc(&*self.journal).await;
+                let failed = |error| format!("what deleted threads left cannot be removed: {error}");
+                removed.map_err(|error| JournalError::Storage(failed(error).into()))?;
             }
             Ok(swept)
         })

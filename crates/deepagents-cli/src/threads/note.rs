@@ -74,8 +74,9 @@ pub(crate) fn mode_of(thread: &ThreadInfo) -> Option<Approve> {
     Approve::deserialize(thread.metadata.get(MODE)?).ok()
 }
 
-/// Returns an error if a thread is in a mode that allows less than that of an agent which is to work on it.
-pub(crate) fn keeps_mode(thread: &ThreadInfo, mode: Approve) -> Result<(), String> {
+/// Returns an error if a thread is in a mode that allows less than that of an agent which is to work on it. `option`
+/// writes a mode as the option of the server that chooses it.
+pub(crate) fn keeps_mode(thread: &ThreadInfo, mode: Approve, option: impl Fn(&str) -> String) -> Result<(), String> {
     let Some(noted) = thread.metadata.get(MODE) else { return Ok(()) };
     // A mode of a later version may allow nothing.
     let own = mode_of(thread).unwrap_or(Approve::Deny);
@@ -84,11 +85,11 @@ pub(crate) fn keeps_mode(thread: &ThreadInfo, mode: Approve) -> Result<(), Strin
     }
     let name = |mode: Approve| mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     // Servers have no `allow-list`.
-    let served = name(if own == Approve::Ask { own } else { Approve::Deny });
+    let served = option(&name(if own == Approve::Ask { own } else { Approve::Deny }));
     let (own, mode, id) = (noted.as_str().unwrap_or("unknown"), name(mode), &thread.id);
     Err(format!(
         "this thread is in the mode `{own}`, which allows less than `{mode}`, the mode of this agent: continue it in the terminal \
-         with `deepagents run --resume {id}`, or serve an agent with `approve = \"{served}\"`"
+         with `deepagents run --resume {id}`, or serve an agent with `{served}`"
     ))
 }
 

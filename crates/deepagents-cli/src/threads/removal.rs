@@ -13,6 +13,7 @@ use deepagents_persist::Sqlite;
 
 use super::kept::with_artifacts;
 use super::{SideStores, access, database, journal_error, undo};
+use crate::output;
 use crate::render::escaped;
 use crate::run::{busy, is_gone, other_failure, owner_in, owner_of};
 
@@ -47,13 +48,26 @@ pub(super) async fn delete(
         }
     }
     let journal = with_artifacts(database.clone(), beside.artifacts.as_ref());
-    let mut lines = Vec::new();
+    let (mut lines, mut failures) = (Vec::new(), Vec::new());
     for id in ids(found) {
-        journal.threads().delete(&id).await?;
-        lines.push(format!("deleted {id}"));
+        match journal.threads().delete(&id).await {
+            Ok(_) => lines.push(format!("deleted {id}")),
+            Err(error) => failures.push(error.into()),
+        }
     }
-    beside.gc(database).await?;
-    Ok(lines.join("\n"))
+    // Their artifacts are gone with them.
+    failures.extend(undo::gc(beside.store, database).await.err());
+    reported(&lines, failures)
+}
+
+/// Returns what was done, or prints it if something failed.
+fn reported(lines: &[String], mut failures: Vec<anyhow::Error>) -> Result<String> {
+    let Some(last) = failures.pop() else { return Ok(lines.join("\n")) };
+    if !lines.is_empty() {
+        output::print(&lines.join("\n"))?;
+    }
+    failures.iter().for_each(|error| output::print_error(&error.to_string()));
+    Err(last)
 }
 
 /// Returns why a thread should not be deleted: another program works on it or on one of its background tasks.
@@ -90,7 +104,7 @@ pub(super) async fn prune(
         }
     };
     let access = access(database.clone())?;
-    let mut lines = Vec::new();
+    let (mut lines, mut failures) = (Vec::new(), Vec::new());
     // A stack: the next thread is at the end.
     let mut left: Vec<String> = ids(chosen).into_iter().rev().collect();
     while let Some(id) = left.pop() {
@@ -101,12 +115,15 @@ pub(super) async fn prune(
             }
             Err(error) => match reason_to_skip(&*database, &error).await.filter(|_| skips) {
                 Some(reason) => lines.push(format!("{id}  skipped: {reason}")),
-                None => return Err(error),
+                None => {
+                    failures.push(error);
+                    break;
+                }
             },
         }
     }
-    beside.gc(database).await?;
-    Ok(lines.join("\n"))
+    failures.extend(beside.gc(database).await.err());
+    reported(&lines, failures)
 }
 
 /// Prunes a thread. Returns what that changed, and the background tasks whose results the thread has received: any other

@@ -10,49 +10,58 @@ use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
 /// A root directory, and a database beside it.
-struct Place(tempfile::TempDir);
+pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         fs::create_dir(place.root()).unwrap();
         place
     }
 
-    fn root(&self) -> std::path::PathBuf {
+    pub(crate) fn root(&self) -> std::path::PathBuf {
         self.0.path().join("root")
     }
 
-    fn run(&self, server: &Server) -> Command {
+    pub(crate) fn database(&self) -> std::path::PathBuf {
+        self.0.path().join("t.db")
+    }
+
+    /// The directory beside the database.
+    pub(crate) fn files(&self) -> std::path::PathBuf {
+        self.0.path().join("t.db.files")
+    }
+
+    pub(crate) fn run(&self, server: &Server) -> Command {
         let mut command = run(&self.root(), &server.address);
-        command.args(["-q", "--execute", "--sandbox", "unconfined", "--db"]).arg(self.0.path().join("t.db"));
+        command.args(["-q", "--execute", "--sandbox", "unconfined", "--db"]).arg(self.database());
         command
     }
 
-    fn threads(&self, args: &[&str]) -> Finished {
-        finish(deepagents().args(["threads", "--db"]).arg(self.0.path().join("t.db")).args(args))
+    pub(crate) fn threads(&self, args: &[&str]) -> Finished {
+        finish(deepagents().args(["threads", "--db"]).arg(self.database()).args(args))
     }
 
     /// The IDs of all threads, the latest first.
-    fn ids(&self) -> Vec<String> {
+    pub(crate) fn ids(&self) -> Vec<String> {
         let list: Value = serde_json::from_str(&self.threads(&["list", "--json"]).out).unwrap();
         list.as_array().unwrap().iter().map(|thread| thread["id"].as_str().unwrap().to_owned()).collect()
     }
 
     /// What a thread keeps of the call.
-    fn kept(&self, thread: &str) -> Option<usize> {
-        let place = self.0.path().join("t.db.files").join(thread).join("large_tool_results");
+    pub(crate) fn kept(&self, thread: &str) -> Option<usize> {
+        let place = self.files().join(thread).join("large_tool_results");
         let files: Vec<_> = fs::read_dir(place).ok()?.map(|file| file.unwrap().path()).collect();
         assert_eq!(files.len(), 1, "{files:?}");
         Some(fs::read(&files[0]).unwrap().len())
     }
 }
 
-fn long_output() -> Reply {
+pub(crate) fn long_output() -> Reply {
     Reply::Call("execute", json!({"command": "seq 1 40000"}))
 }
 
-fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -60,7 +69,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// The last result in a request.
-fn result(server: &Server, request: usize) -> String {
+pub(crate) fn result(server: &Server, request: usize) -> String {
     let messages = server.requests()[request].body["messages"].clone();
     messages.as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
 }
@@ -96,7 +105,7 @@ fn long_results_are_kept_beside_the_database_for_their_thread_alone_and_go_with_
     assert_eq!(place.threads(&["delete", &id]).code, Some(0));
     assert_eq!((place.kept(&id), place.kept(&copy)), (None, Some(228_907)));
     assert_eq!(place.threads(&["delete", &copy]).code, Some(0));
-    assert!(names(&place.0.path().join("t.db.files")).is_empty());
+    assert!(names(&place.files()).is_empty());
 }
 
 #[test]
@@ -104,7 +113,7 @@ fn pruning_removes_what_is_left_of_threads_that_no_longer_exist() {
     let place = Place::new();
     let server = Server::start([long_output(), Reply::Text(vec!["Done."])]);
     assert_eq!(finish(place.run(&server).arg("Count")).code, Some(0));
-    let files = place.0.path().join("t.db.files");
+    let files = place.files();
     for name in ["0123abcd", "somebody's notes"] {
         fs::create_dir_all(files.join(name).join("large_tool_results")).unwrap();
     }

@@ -11,6 +11,7 @@
 mod acp;
 mod approve;
 mod artifacts;
+mod artifacts_kept;
 mod book;
 mod budgets;
 mod choice;
@@ -27,6 +28,7 @@ mod hooks;
 mod import;
 mod json;
 mod mcp;
+mod mcp_serve;
 mod own_files;
 mod program;
 mod replay;

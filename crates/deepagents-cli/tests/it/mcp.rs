@@ -253,6 +253,46 @@ fn consent_to_the_tools_of_the_screens_is_remembered() {
 }
 
 #[test]
+fn an_agent_keeps_its_servers_until_another_one_is_built() {
+    let place = Place::new();
+    let own = place.at("home/.deepagents");
+    fs::create_dir_all(&own).unwrap();
+    let define = |argument: &str| {
+        let alpha = json!({"command": "/bin/sh", "args": [place.at("server/run.sh"), argument]});
+        fs::write(own.join(".mcp.json"), json!({"mcpServers": {"alpha": alpha}}).to_string()).unwrap();
+    };
+    let call = || Reply::Call("mcp__alpha__echo", json!({}));
+    let said = |text| Reply::Text(vec![text]);
+    let server = Server::start([call(), said("Once."), call(), said("Twice."), call(), said("Thrice.")]);
+    let mut command = deepagents();
+    command.env("HOME", place.at("home")).env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    command.args(["--approve", "auto", "--base-url", &server.address, "--model", "test-model", "--root"]);
+    define("one");
+    let mut terminal = Terminal::start(command.arg(place.at("root")));
+    terminal.wait_for("test-model");
+    terminal.type_in("hello\r");
+    terminal.wait_for("Once.");
+    define("two");
+    terminal.type_in("/mcp\r");
+    terminal.wait_for("alpha: connected");
+    fs::write(own.join("prices.json"), "not prices").unwrap();
+    terminal.type_in("/reload\r");
+    terminal.wait_for("stays");
+    terminal.type_in("hello\r");
+    terminal.wait_for("Twice.");
+    assert!(last_result(&server).contains("echoed it"), "{}", last_result(&server));
+    fs::remove_file(own.join("prices.json")).unwrap();
+    terminal.type_in("/reload\r");
+    // It waits for the agent.
+    terminal.type_in("hello\r");
+    terminal.wait_for("Thrice.");
+    assert!(last_result(&server).contains("echoed it"), "{}", last_result(&server));
+    assert_eq!(place.starts(), 2, "each server is started once");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
 fn a_tool_that_changes_while_the_program_runs_is_left_out() {
     let place = Place::new().in_project();
     place.call(&["--trust"]);

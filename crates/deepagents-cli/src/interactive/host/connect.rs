@@ -20,6 +20,7 @@ use crate::interactive::trust::{self, Definitions};
 use crate::model_choice::{self, catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
+use crate::threads::artifacts::remove_leftovers_rarely;
 use crate::threads::{Artifacts, database, undo, with_artifacts};
 use crate::{agent, context_files, permissions};
 
@@ -39,6 +40,7 @@ impl ProgramHost {
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
         let artifacts = Artifacts::beside(&self.database)?;
         let journal: Arc<dyn Journal> = with_artifacts(threads.await?.clone(), artifacts.as_ref());
+        remove_leftovers_rarely(artifacts.clone(), journal.clone());
         let (store, unrecorded) = undo::store_for(&self.database, args.directory())?;
         let files = agent::open_async(args, store).await?;
         let UsedModel { name, model, missing } = self.use_model(named, model.is_some(), args)?;
@@ -63,8 +65,8 @@ impl ProgramHost {
             hooks::find_quietly(args, &brought, shape.confinement(&files, &own)).await?;
         let hooks = runner.map(|hooks| self.going_on(hooks, policy));
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
-        let servers = self.use_servers().await?;
-        let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
+        let used = self.usable_servers()?;
+        let builder = used.servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
         let agent = self.tracing.watch_runs(builder).build()?;
         let mut notes: Vec<String> =
@@ -76,6 +78,9 @@ impl ProgramHost {
             notes.push(error.to_string());
             Vec::new()
         });
+        let catalogue = catalogue()?;
+        // Only now that nothing can fail: otherwise the agent before it goes on with its own.
+        self.adopt_servers(used).await;
         Ok(Connection {
             agent,
             journal,
@@ -85,7 +90,7 @@ impl ProgramHost {
             missing,
             window: profile.context_window,
             price: profile.price,
-            catalogue: catalogue()?,
+            catalogue,
             reach,
             shares_shell: args.commands.shell_session,
             remembered,

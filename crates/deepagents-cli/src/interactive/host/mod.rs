@@ -23,12 +23,12 @@ use tokio::sync::OnceCell;
 use super::{choices, detached, pages, trust};
 use crate::args::{self, AgentArgs, Approve, Database, InteractiveArgs};
 use crate::config::{self, Config};
-use crate::model_choice::{self, env};
+use crate::model_choice::{self, catalogue, env};
 use crate::threads::{Noted, database, fresh, note, undo};
 use crate::tracing::Tracing;
 use crate::trust::remember;
 use crate::{agent, auth, effort, mcp, permissions, run};
-use servers::CONNECT_TIMEOUT;
+use servers::{CONNECT_TIMEOUT, ServerSet};
 
 /// Shown in place of a model's name.
 pub(super) const NO_MODEL: &str = "no model";
@@ -74,11 +74,10 @@ struct Chosen {
     effort: Option<args::Effort>,
     /// Items agreed to for this session only.
     agreed: Vec<TrustItem>,
-    /// The agent's MCP servers, and how they were defined.
-    servers: Option<mcp::Servers>,
-    server_items: Vec<TrustItem>,
-    /// Problems with other MCP servers.
-    server_problems: Vec<String>,
+    /// The agent's MCP servers.
+    servers: ServerSet,
+    /// Those of the next agent, if they were shown before it was built.
+    next_servers: Option<ServerSet>,
     /// The agent's hooks.
     hooks: Option<HookRunner>,
 }
@@ -124,7 +123,7 @@ impl ProgramHost {
 
     /// Stores which tools of the MCP servers the user has agreed to, and ends the servers unless runs still use them.
     pub(super) async fn close(&self, are_used: bool) {
-        match self.with(|chosen| chosen.servers.take()) {
+        match self.with(|chosen| chosen.servers.servers.take()) {
             Some(servers) if are_used => servers.save().await,
             Some(servers) => servers.close().await,
             None => {}
@@ -156,7 +155,7 @@ impl Host for ProgramHost {
         boxed(async move {
             let before = self.with(|chosen| chosen.in_use.clone());
             let made = self.make(model, policy).await;
-            if made.is_err() && model.is_some() {
+            if made.is_err() {
                 // The screens go on with the agent that they have.
                 self.with(|chosen| chosen.in_use = before);
             }
@@ -167,7 +166,14 @@ impl Host for ProgramHost {
     fn reload(&self) -> BoxFuture<'_, Result<Vec<String>, String>> {
         boxed(async move {
             let given = self.given.clone();
-            let config::Screens { agent, config, .. } = blocking(move || config::for_screens(&given)).await?;
+            // What is wrong is found before anything changes, so that the agent in use stays.
+            let read = move || {
+                let read = config::for_screens(&given)?;
+                agent::Shape::from_args(&read.agent)?;
+                catalogue()?;
+                Ok(read)
+            };
+            let config::Screens { agent, config, .. } = blocking(read).await?;
             let before = self.loaded();
             // These belong to the conversation.
             let AgentArgs { model, base_url, redact, .. } = before.args.clone();
@@ -312,7 +318,7 @@ impl Host for ProgramHost {
 
     fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>> {
         async move {
-            let Ok(Some(servers)) = self.use_servers().await else { return Vec::new() };
+            let Ok(ServerSet { servers: Some(servers), .. }) = self.usable_servers() else { return Vec::new() };
             let _ = tokio::time::timeout(CONNECT_TIMEOUT, servers.all.connect()).await;
             let tools = servers.all.tools();
             tools.specs().iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect()
@@ -335,7 +341,7 @@ impl Host for ProgramHost {
                 return Ok(());
             }
             let untrusted = self.find_servers()?.untrusted;
-            let servers = self.with(|chosen| chosen.servers.clone());
+            let servers = self.usable_servers()?.servers;
             let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
             remember(self.loaded().args.directory(), untrusted.into_iter().chain(changed.clone()))?;
             if let Some(servers) = servers {

@@ -1,6 +1,5 @@
 //! The directories of threads on disk.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
@@ -12,6 +11,8 @@ use deepagents::fs::{
     Backend, ByteRange, FileRead, FsError, FsFuture, Listing, LocalBackend, OpenError, Stat, VPath, WriteMode, Written,
 };
 use deepagents::{State, Update};
+
+use super::names::is_name;
 
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -28,20 +29,21 @@ pub(super) fn remove(directory: &Path) -> io::Result<()> {
     found(fs::remove_dir_all(directory)).map(|_| ())
 }
 
-/// Returns the threads that have a directory in a place. What else somebody keeps there is not ours.
-pub(super) fn threads(place: &Path) -> io::Result<Vec<String>> {
+/// Returns the names of the directories of threads in a place. What else somebody keeps there is not ours.
+pub(super) fn names(place: &Path) -> io::Result<Vec<String>> {
     let Some(entries) = found(fs::read_dir(place))? else { return Ok(Vec::new()) };
-    let mut threads = Vec::new();
+    let mut names = Vec::new();
     for entry in entries {
         let entry = entry?;
-        if let Some(thread) = decoded(&entry.file_name())
+        if let Ok(name) = entry.file_name().into_string()
+            && is_name(&name)
             && entry.file_type()?.is_dir()
             && is_ours(&entry.path())?
         {
-            threads.push(thread);
+            names.push(name);
         }
     }
-    Ok(threads)
+    Ok(names)
 }
 
 /// Whether a directory has nothing but the directories of a thread.
@@ -75,25 +77,6 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns the name of a thread as that of a file, also where upper and lower case are the same.
-pub(super) fn encoded(thread: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
-    let part = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
-    thread.bytes().map(part).collect()
-}
-
-/// Returns the thread whose directory has a name.
-pub(super) fn decoded(name: &OsStr) -> Option<String> {
-    let mut parts = name.to_str()?.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (code, plain) = part.split_at_checked(2)?;
-        bytes.push(u8::from_str_radix(code, 16).ok()?);
-        bytes.extend_from_slice(plain.as_bytes());
-    }
-    String::from_utf8(bytes).ok().filter(|thread| name == encoded(thread).as_str())
 }
 
 /// A directory that is made when the first file is written.
@@ -147,27 +130,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_has_a_name_that_leads_back_to_it() {
-        for thread in ["4f1c09a2", "A", "a", "..", "ä b%41", "thread-1_x"] {
-            let name = encoded(thread);
-            assert!(name.is_ascii() && !name.contains(['.', 'A']), "{name}");
-            assert_eq!(decoded(OsStr::new(&name)).as_deref(), Some(thread));
-        }
-        for other in ["notes.txt", "A", "%", "%4", "%61", "%ff"] {
-            assert_eq!(decoded(OsStr::new(other)), None, "{other}");
-        }
-    }
-
-    #[test]
     fn what_somebody_else_keeps_in_the_place_is_no_directory_of_a_thread() {
         let place = tempfile::tempdir().unwrap();
         for directory in ["t1/large_tool_results", "t2", "css/large_tool_results", "css/themes", "images/large"] {
             fs::create_dir_all(place.path().join(directory)).unwrap();
         }
         fs::write(place.path().join("readme"), "").unwrap();
-        let mut threads = threads(place.path()).unwrap();
-        threads.sort();
-        assert_eq!(threads, ["t1", "t2"]);
-        assert_eq!(self::threads(&place.path().join("absent")).unwrap(), Vec::<String>::new());
+        let mut names = names(place.path()).unwrap();
+        names.sort();
+        assert_eq!(names, ["t1", "t2"]);
+        assert_eq!(self::names(&place.path().join("absent")).unwrap(), Vec::<String>::new());
     }
 }

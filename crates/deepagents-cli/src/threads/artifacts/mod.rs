@@ -1,26 +1,31 @@
 //! What is too long for the conversations of threads, for each thread in a place of its own.
 
 mod directory;
+mod leftovers;
+mod names;
 mod stored;
 
+use std::collections::HashSet;
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use deepagents::core::journal::Journal;
+use deepagents::core::journal::{Journal, JournalError, ThreadQuery};
 use deepagents::fs::{Backend, LocalBackend, ReadOnly, StoreBackend};
 use deepagents::{ArtifactRequest, DeepAgentBuilder, Store};
 use tempfile::TempDir;
 
 use super::database;
 use crate::args::Database;
-use directory::{MadeOnWrite, blocking, encoded};
+use directory::{MadeOnWrite, blocking};
+use names::{decoded, is_hash, name_of};
+
+pub(crate) use leftovers::{remove_leftovers, remove_leftovers_rarely};
 
 /// The end of the directory's name, after that of the database.
 pub(crate) const SUFFIX: &str = ".files";
-/// Maximum length of the name of a thread's directory.
-const MAX_NAME: usize = 240;
 
 /// The place with those of the threads.
 #[derive(Clone)]
@@ -34,6 +39,12 @@ enum Place {
     Temporary(Arc<TempDir>),
     /// The database itself.
     Stored(Arc<dyn Store>),
+}
+
+impl fmt::Debug for Artifacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Artifacts").field(&self.directory()).finish()
+    }
 }
 
 impl Artifacts {
@@ -56,6 +67,19 @@ impl Artifacts {
         Ok(Self(Place::Temporary(Arc::new(made))))
     }
 
+    /// Removes a directory for threads that end with the program, which ends without dropping its owners.
+    pub(crate) fn discard(&self) {
+        if let Place::Temporary(made) = &self.0 {
+            // Nothing can be done about an error, and nobody waits for it.
+            let _ = directory::remove(made.path());
+        }
+    }
+
+    /// Returns the directory for threads that end with the program.
+    pub(crate) fn scratch(&self) -> Option<&Path> {
+        self.directory().filter(|_| matches!(self.0, Place::Temporary(_)))
+    }
+
     /// Returns a place in a database that is no file.
     pub(crate) fn stored(store: Arc<dyn Store>) -> Self {
         Self(Place::Stored(store))
@@ -68,7 +92,7 @@ impl Artifacts {
     }
 
     fn files(&self, asked: &ArtifactRequest<'_>, root: &Path) -> Option<Arc<dyn Backend>> {
-        let thread = conversation(asked.cx.root_thread()?);
+        let thread = without_tasks(asked.cx.root_thread()?, asked.cx.path());
         if let Place::Stored(store) = &self.0 {
             let files = StoreBackend::new(store.clone(), stored::namespace(thread, asked.directory));
             return Some(if asked.writes { Arc::new(files) } else { Arc::new(ReadOnly::new(files)) });
@@ -93,42 +117,49 @@ impl Artifacts {
         }
     }
 
-    /// Returns the directory of a thread, which is also that of its background tasks.
-    fn of(&self, thread: &str) -> Option<PathBuf> {
-        let place = match &self.0 {
-            Place::Directory(place) => place,
-            Place::Temporary(made) => made.path(),
-            Place::Stored(_) => return None,
-        };
-        let name = encoded(conversation(thread));
-        (1..=MAX_NAME).contains(&name.len()).then(|| place.join(name))
+    /// Returns the directory with those of the threads, if there is one.
+    fn directory(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Directory(place) => Some(place),
+            Place::Temporary(made) => Some(made.path()),
+            Place::Stored(_) => None,
+        }
     }
 
-    /// Removes what a deleted thread left.
-    pub(super) async fn remove(&self, thread: &str) -> Result<()> {
+    /// Returns the directory of a conversation.
+    fn of(&self, thread: &str) -> Option<PathBuf> {
+        Some(self.directory()?.join(name_of(thread)))
+    }
+
+    /// Removes what a thread leaves that is to be deleted.
+    pub(super) async fn remove(&self, journal: &dyn Journal, thread: &str) -> Result<()> {
         // A background task shares what its conversation has.
-        if conversation(thread) != thread {
+        if conversation(journal, thread).await? != thread {
             return Ok(());
         }
+        self.remove_named(&name_of(thread)).await
+    }
+
+    async fn remove_named(&self, name: &str) -> Result<()> {
         if let Place::Stored(store) = &self.0 {
-            return Ok(stored::remove(&**store, thread).await?);
+            return Ok(stored::remove(&**store, name).await?);
         }
-        match self.of(thread) {
+        match self.directory().map(|place| place.join(name)) {
             Some(directory) => Ok(blocking(move || directory::remove(&directory)).await?),
             None => Ok(()),
         }
     }
 
     /// Gives a copied thread what the other has.
-    pub(super) async fn copy(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = (conversation(from), conversation(to));
+    pub(super) async fn copy(&self, journal: &dyn Journal, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (conversation(journal, from).await?, conversation(journal, to).await?);
         if from == to {
             return Ok(());
         }
         if let Place::Stored(store) = &self.0 {
-            return Ok(stored::copy(&**store, from, to).await?);
+            return Ok(stored::copy(&**store, &from, &to).await?);
         }
-        match self.of(from).zip(self.of(to)) {
+        match self.of(&from).zip(self.of(&to)) {
             Some((from, to)) => Ok(blocking(move || directory::copy(&from, &to)).await?),
             None => Ok(()),
         }
@@ -136,24 +167,72 @@ impl Artifacts {
 
     /// Removes the directories of threads that no longer exist.
     pub(crate) async fn gc(&self, journal: &dyn Journal) -> Result<()> {
-        let threads = match &self.0 {
+        let names = match &self.0 {
             Place::Temporary(_) => return Ok(()),
-            Place::Stored(store) => stored::threads(&**store).await?,
+            Place::Stored(store) => stored::names(&**store).await?,
             Place::Directory(place) => {
                 let place = place.clone();
-                blocking(move || directory::threads(&place)).await?
+                blocking(move || directory::names(&place)).await?
             }
         };
-        for thread in threads {
-            if journal.threads().get(&thread).await?.is_none() {
-                self.remove(&thread).await?;
+        // Read after the names: a thread is in the journal before it has files.
+        let hashed = match names.iter().any(|name| is_hash(name)) {
+            true => journal.threads().list(&ThreadQuery::default()).await?,
+            false => Vec::new(),
+        };
+        let hashed: HashSet<String> = hashed.iter().map(|info| name_of(&info.id)).collect();
+        for name in names {
+            let is_used = match decoded(&name) {
+                Some(thread) => journal.threads().get(&thread).await?.is_some(),
+                None => hashed.contains(&name),
+            };
+            if !is_used {
+                self.remove_named(&name).await?;
             }
         }
         Ok(())
     }
 }
 
-/// Returns the thread whose conversation a thread belongs to: a background task is named below it.
-fn conversation(thread: &str) -> &str {
-    thread.split('/').next().unwrap_or_default()
+/// Returns the thread of the conversation that a thread belongs to: for a background task, that of its parent.
+async fn conversation(journal: &dyn Journal, thread: &str) -> Result<String, JournalError> {
+    let mut thread = thread.to_owned();
+    while let Some(parent) = journal.threads().get(&thread).await?.and_then(|info| info.parent) {
+        thread = parent;
+    }
+    Ok(thread)
+}
+
+/// Returns the thread of the conversation that an agent works in, given its thread and its path. The thread of a
+/// background task is named below that of its conversation, and the task is a part of the path.
+fn without_tasks<'a>(thread: &'a str, path: &[String]) -> &'a str {
+    let (mut thread, mut path) = (thread, path);
+    while let Some((above, task)) = thread.rsplit_once('/')
+        && let Some(at) = path.iter().rposition(|part| part == task)
+    {
+        (thread, path) = (above, path.get(..at).unwrap_or_default());
+    }
+    thread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_background_tasks_share_what_the_thread_above_them_has() {
+        let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        for (thread, parts, conversation) in [
+            ("t", &[][..], "t"),
+            ("t", &["reader"], "t"),
+            ("t/task_1", &["task_1"], "t"),
+            ("t/task_1", &["reader", "task_1", "writer"], "t"),
+            ("t/task_1/task_2", &["task_1", "task_2"], "t"),
+            ("ada/one", &[], "ada/one"),
+            ("ada/one", &["reader"], "ada/one"),
+            ("ada/one/task_1", &["task_1"], "ada/one"),
+        ] {
+            assert_eq!(without_tasks(thread, &path(parts)), conversation, "{thread} {parts:?}");
+        }
+    }
 }

@@ -3,23 +3,24 @@
 use deepagents::Store;
 use deepagents::core::store::{KeyQuery, StoreError, Write};
 
-use super::directory::{decoded, encoded};
+use super::names::{is_name, name_of};
 
 /// The first label of all their namespaces. Clients of a server cannot name it.
 const OWN: &str = "deepagents-artifacts";
 
 /// Returns the namespace of one of the directories of a thread.
 pub(super) fn namespace(thread: &str, directory: &str) -> Vec<String> {
-    [OWN, &encoded(thread), directory].map(str::to_owned).to_vec()
+    [OWN, &name_of(thread), directory].map(str::to_owned).to_vec()
 }
 
-/// Returns the namespaces of a thread.
-async fn all(store: &dyn Store, thread: &str) -> Result<Vec<Vec<String>>, StoreError> {
-    store.namespaces(&[OWN.to_owned(), encoded(thread)]).await
+/// Returns the namespaces under the name of a thread.
+async fn all(store: &dyn Store, name: &str) -> Result<Vec<Vec<String>>, StoreError> {
+    store.namespaces(&[OWN.to_owned(), name.to_owned()]).await
 }
 
-pub(super) async fn remove(store: &dyn Store, thread: &str) -> Result<(), StoreError> {
-    for namespace in all(store, thread).await? {
+/// Removes what is kept under the name of a thread.
+pub(super) async fn remove(store: &dyn Store, name: &str) -> Result<(), StoreError> {
+    for namespace in all(store, name).await? {
         for info in store.list_keys(&namespace, &KeyQuery::default()).await? {
             store.delete(&namespace, &info.key).await?;
         }
@@ -28,7 +29,7 @@ pub(super) async fn remove(store: &dyn Store, thread: &str) -> Result<(), StoreE
 }
 
 pub(super) async fn copy(store: &dyn Store, from: &str, to: &str) -> Result<(), StoreError> {
-    for namespace in all(store, from).await? {
+    for namespace in all(store, &name_of(from)).await? {
         let [_, _, directory] = namespace.as_slice() else { continue };
         let target = self::namespace(to, directory);
         for info in store.list_keys(&namespace, &KeyQuery::default()).await? {
@@ -41,12 +42,13 @@ pub(super) async fn copy(store: &dyn Store, from: &str, to: &str) -> Result<(), 
     Ok(())
 }
 
-/// Returns the threads that have files.
-pub(super) async fn threads(store: &dyn Store) -> Result<Vec<String>, StoreError> {
+/// Returns the names of the threads that have files.
+pub(super) async fn names(store: &dyn Store) -> Result<Vec<String>, StoreError> {
     let found = store.namespaces(&[OWN.to_owned()]).await?;
-    let mut threads: Vec<String> = found.iter().filter_map(|namespace| decoded(namespace.get(1)?.as_ref())).collect();
-    threads.dedup();
-    Ok(threads)
+    let mut names: Vec<String> = found.iter().filter_map(|namespace| namespace.get(1).cloned()).collect();
+    names.retain(|name| is_name(name));
+    names.dedup();
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -68,13 +70,13 @@ mod tests {
             files(thread).write(&state, &path, thread.to_owned().into(), WriteMode::Create).await.unwrap();
         }
         copy(&*store, "One", "three").await.unwrap();
-        remove(&*store, "One").await.unwrap();
+        remove(&*store, &name_of("One")).await.unwrap();
         let read = async |thread| files(thread).read(&state, &path, ByteRange::ALL).await.ok();
         assert!(read("One").await.is_none());
         assert_eq!(&read("two").await.unwrap().bytes[..], b"two");
         let copied = read("three").await.unwrap();
         assert_eq!((&copied.bytes[..], copied.stat.size), (&b"One"[..], 3));
-        let mut left = threads(&*store).await.unwrap();
+        let mut left = names(&*store).await.unwrap();
         left.sort();
         assert_eq!(left, ["three", "two"]);
     }
