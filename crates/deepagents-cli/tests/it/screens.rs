@@ -684,6 +684,16 @@ fn a_terminal_that_goes_away_ends_the_program_like_a_hangup() {
 }
 
 #[test]
+fn idle_screens_whose_terminal_goes_away_end_without_a_signal() {
+    let server = Server::start([]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.wait_until_idle();
+    // The terminal does not control their session, and nothing is drawn whose failure they would notice.
+    assert_eq!(terminal.close().wait().unwrap().code(), Some(129));
+}
+
+#[test]
 fn a_hangup_in_the_full_screen_reader_leaves_nothing_behind() {
     let server = Server::start([Reply::Text(vec!["Counted."])]);
     let place = Place::new();

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::json;
@@ -18,6 +20,8 @@ use crate::server::{Reply, Server};
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pieces of output that are read ahead. After them, the program waits until the test reads.
 const PIECES_AHEAD: usize = 8;
+/// How often the reader thread looks whether the terminal is to be closed.
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How long to wait for a reaction before a key is pressed again.
 const RETRY_DELAY: Duration = Duration::from_secs(3);
 
@@ -27,6 +31,8 @@ pub(crate) struct Terminal {
     end: File,
     pieces: Receiver<Vec<u8>>,
     pub(crate) seen: String,
+    /// The reader thread ends without it.
+    _open: Arc<()>,
 }
 
 impl Terminal {
@@ -48,15 +54,22 @@ impl Terminal {
         let end: File = end.into();
         let (give, pieces) = sync_channel(PIECES_AHEAD);
         let mut from = end.try_clone().unwrap();
+        let open = Arc::new(());
+        let is_open = Arc::downgrade(&open);
         thread::spawn(move || {
             let mut piece = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut piece) {
+            while is_open.strong_count() > 0 {
+                let mut states = [PollFd::new(&from, PollFlags::IN)];
+                if poll(&mut states, Some(&CHECK_INTERVAL)).unwrap() == 0 {
+                    continue;
+                }
+                let Ok(read @ 1..) = from.read(&mut piece) else { break };
                 if give.send(piece[..read].to_vec()).is_err() {
                     break;
                 }
             }
         });
-        Self { child, end, pieces, seen: String::new() }
+        Self { child, end, pieces, seen: String::new(), _open: open }
     }
 
     /// Reads more output. Returns `false` if the program has exited or hangs.
@@ -110,7 +123,7 @@ impl Terminal {
         matches!(self.pieces.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
     }
 
-    /// Closes the terminal. The reader thread ends with the next output.
+    /// Closes the terminal, at the latest after [`CHECK_INTERVAL`].
     pub(crate) fn close(self) -> Child {
         self.child
     }

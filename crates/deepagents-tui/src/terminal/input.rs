@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
 use tokio::time::Instant;
+
+use super::hangup::Hangup;
 
 /// The maximum pause between two characters of a reply.
 const MAX_REPLY_GAP: Duration = Duration::from_millis(30);
@@ -18,6 +21,7 @@ const MAX_REPLY_CHARS: usize = 4_096;
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     stream: Option<EventStream>,
+    hangup: Hangup,
     answers: Answers,
     /// When the held events count as typed.
     until: Option<Instant>,
@@ -25,34 +29,34 @@ pub(crate) struct Input {
 
 impl Input {
     pub(crate) fn new() -> Self {
-        Self { stream: Some(EventStream::new()), ..Self::default() }
+        Self { stream: Some(EventStream::new()), hangup: Hangup::new(), ..Self::default() }
     }
 
     pub(crate) fn suspend(&mut self) {
-        *self = Self::default();
+        (self.stream, self.answers, self.until) = Default::default();
     }
 
     pub(crate) fn resume(&mut self) {
         self.stream = Some(EventStream::new());
     }
 
-    /// Returns the next event, or `None` once the terminal is gone. Pends forever while suspended.
+    /// Returns the next event, or `None` once the terminal has gone. Pends forever while suspended.
     pub(crate) async fn next(&mut self) -> Option<io::Result<Event>> {
         loop {
             if let Some(event) = self.answers.typed.pop_front() {
                 return Some(Ok(event));
             }
             let Some(stream) = &mut self.stream else { return std::future::pending().await };
-            let next = match self.until {
-                None => stream.next().await,
-                Some(until) => match tokio::time::timeout_at(until, stream.next()).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        self.answers.give_up();
-                        self.until = None;
-                        continue;
-                    }
-                },
+            let until = self.until;
+            let next = tokio::select! {
+                biased;
+                () = self.hangup.wait() => return None,
+                next = next_event(stream, &self.hangup) => next,
+                () = async { if let Some(until) = until { tokio::time::sleep_until(until).await } }, if until.is_some() => {
+                    self.answers.give_up();
+                    self.until = None;
+                    continue;
+                }
             };
             match next {
                 Some(Ok(event)) => self.answers.take(event),
@@ -61,6 +65,11 @@ impl Input {
             self.until = self.answers.is_open().then(|| Instant::now() + MAX_REPLY_GAP);
         }
     }
+}
+
+/// Returns the next event, or `None` once the terminal has gone: crossterm would read the end of its input forever.
+async fn next_event(stream: &mut EventStream, hangup: &Hangup) -> Option<io::Result<Event>> {
+    std::future::poll_fn(|cx| if hangup.has_happened() { Poll::Ready(None) } else { stream.poll_next_unpin(cx) }).await
 }
 
 /// Separates what the user types from late replies of the terminal to queries of another program. The sequences OSC,

@@ -1,6 +1,7 @@
 //! The terminal: its modes, its output and its input.
 
 mod graphics;
+mod hangup;
 mod input;
 mod modes;
 mod output;
