@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use deepagents::DeepAgentBuilder;
+use deepagents::core::journal::Journal;
 use deepagents::mcp::serve::AgentServer;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +14,7 @@ use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
 use crate::stopping::{EndSignals, Hangup};
 use crate::threads::artifacts::remove_leftovers_rarely;
-use crate::threads::{Artifacts, Noted, database, keeping_modes};
+use crate::threads::{Artifacts, Noted, database, note};
 use crate::trust::Undecided;
 use crate::{agent, config, model_choice, output, runtime};
 
@@ -44,7 +45,7 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let noted =
         Noted { root: Some(options.directory()), model: Some(known), approve: args.approve, redact: &options.redact };
     let served = runtime.block_on(async {
-        let journal = keeping_modes(Arc::new(database::open(&args.database).await?), args.approve);
+        let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
         let builder = surroundings.give(shape.builder(model)).journal(journal.clone()).process(ThisProcess);
         let artifacts = Artifacts::beside(&args.database)?;
         remove_leftovers_rarely(artifacts.clone(), journal.clone());
@@ -53,7 +54,9 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         let agent = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all)).build()?;
         let tools = FILES.iter().filter(|_| args.files).copied();
         let server = AgentServer::new(&agent).tools(tools).read_only(READING).asks(args.approve == Approve::Ask);
-        let server = server.note(noted.metadata());
+        let mode = args.approve;
+        let option = |mode: &str| format!("--approve {mode}");
+        let server = server.note(noted.metadata()).check_threads(move |thread| note::keeps_mode(thread, mode, option));
         let served = until_stopped(server, args).await;
         if let Some(servers) = &servers {
             servers.close().await;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::journal::ThreadInfo;
 use deepagents_core::message::{Block, MediaKind, MediaSource};
 use deepagents_core::tool::{ToolOutput, ToolSpec};
 use rmcp::model::{
@@ -49,7 +50,7 @@ const READ: [&str; 6] =
 /// AgentServer::new(&agent).description("Looks after the notes of a small office.").serve_stdio().await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AgentServer {
     agent: Agent,
     description: String,
@@ -58,6 +59,17 @@ pub struct AgentServer {
     asks: bool,
     session_idle: Duration,
     note: JsonObject,
+    thread_check: Option<Arc<ThreadCheck>>,
+}
+
+/// See [`AgentServer::check_threads`].
+type ThreadCheck = dyn Fn(&ThreadInfo) -> Result<(), String> + Send + Sync;
+
+impl std::fmt::Debug for AgentServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("AgentServer");
+        shown.field("agent", &self.agent).field("tools", &self.tools).field("asks", &self.asks).finish_non_exhaustive()
+    }
 }
 
 /// Why an agent could not be served.
@@ -85,6 +97,7 @@ impl AgentServer {
             asks: true,
             session_idle: SESSION_IDLE,
             note: JsonObject::new(),
+            thread_check: None,
         }
     }
 
@@ -122,6 +135,14 @@ impl AgentServer {
     #[must_use]
     pub fn note(mut self, metadata: serde_json::Map<String, Value>) -> Self {
         self.note = metadata;
+        self
+    }
+
+    /// Sets a check for the threads that a task is to continue. If it returns an error, the task is refused with this
+    /// text. The check must not block.
+    #[must_use]
+    pub fn check_threads(mut self, check: impl Fn(&ThreadInfo) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.thread_check = Some(Arc::new(check));
         self
     }
 

@@ -55,6 +55,7 @@ impl AgentServer {
             (Some(thread), _) if keeps => {
                 let answers = request.input_responses.unwrap_or_default();
                 let thread = checked(thread)?;
+                self.check_thread(&thread).await?;
                 let open = self.open(&thread).await?;
                 let decisions = match self.elicits(&context) {
                     true => approvals::decisions(&open, &answers),
@@ -99,12 +100,12 @@ impl AgentServer {
         self.agent.threads().is_ok()
     }
 
-    /// Returns an error if the thread does not exist. Otherwise a client would mistake a new thread for the earlier
-    /// one.
+    /// Returns an error if the thread does not exist, or if the server's check refuses it. Without an error, a client
+    /// would mistake a new thread for the earlier one.
     async fn check_thread(&self, thread: &str) -> Result<(), ErrorData> {
         let threads = self.agent.threads().map_err(|error| failed(&error))?;
         match threads.journal().threads().get(thread).await.map_err(|error| failed(&error))? {
-            Some(_) => Ok(()),
+            Some(info) => self.thread_check.as_ref().map_or(Ok(()), |check| check(&info)).map_err(invalid),
             None => Err(invalid(format!("there is no thread `{thread}`; leave it out to begin a new one"))),
         }
     }

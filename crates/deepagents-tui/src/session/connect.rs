@@ -64,9 +64,15 @@ impl Session {
         if !is_wanted {
             return;
         }
-        if let (Some(name), Err(problem)) = (model, &made) {
-            let kept = self.keep_last(number);
-            return self.emit(Event::ModelRefused { name, problem: problem.clone(), kept });
+        if let Err(problem) = &made {
+            if let Some(name) = model {
+                let kept = self.keep_last(number);
+                return self.emit(Event::ModelRefused { name, problem: problem.clone(), kept });
+            }
+            if cause == Cause::Reload && self.with(|state| state.last.is_some()) {
+                self.keep_last(number);
+                return self.emit(Event::problem(format!("{problem}; the agent stays as it was")));
+            }
         }
         let connected = connected(&made).await;
         self.slot.send_replace(Some(made));

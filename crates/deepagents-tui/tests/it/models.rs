@@ -23,6 +23,22 @@ async fn a_model_that_cannot_be_used_leaves_the_one_in_use() {
 }
 
 #[tokio::test]
+async fn an_agent_that_cannot_be_built_again_stays_as_it_was() {
+    let world = World::new([Turn::text("One."), Turn::text("Two.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "first").await;
+    assert!(screens.wait_for("One.").await && screens.wait_idle().await, "{}", screens.text());
+    let elsewhere = world.dir.path().with_extension("moved");
+    std::fs::rename(world.dir.path(), &elsewhere).unwrap();
+    say(&mut screens, "/reload").await;
+    assert!(screens.wait_for("; the agent stays as it was").await, "{}", screens.text());
+    std::fs::rename(&elsewhere, world.dir.path()).unwrap();
+    assert!(screens.live().join("\n").contains("ask · scripted"), "{:?}", screens.live());
+    say(&mut screens, "second").await;
+    assert!(screens.wait_for("Two.").await, "{}", screens.text());
+}
+
+#[tokio::test]
 async fn without_a_model_commands_answer_and_what_needs_one_says_so() {
     let mut world = World::new([]);
     world.onboarding = true;
