@@ -100,8 +100,8 @@ impl AgentServer {
         self.agent.threads().is_ok()
     }
 
-    /// Returns an error if the thread does not exist, or if the server's check refuses it. Without an error, a client
-    /// would mistake a new thread for the earlier one.
+    /// Returns an error if the thread does not exist, because a client would mistake a new one for it, or if the server's
+    /// check refuses it.
     async fn check_thread(&self, thread: &str) -> Result<(), ErrorData> {
         let threads = self.agent.threads().map_err(|error| failed(&error))?;
         match threads.journal().threads().get(thread).await.map_err(|error| failed(&error))? {
